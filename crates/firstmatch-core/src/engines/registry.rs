@@ -31,6 +31,7 @@ pub const ENGINES: &[Entry] = &[
     cut_tree::HICUTS,
     cut_tree::HYPERCUTS,
     rfc::ENTRY,
+    rfc::BITMAP,
     linear::ENTRY,
 ];
 

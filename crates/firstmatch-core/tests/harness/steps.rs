@@ -86,7 +86,7 @@ fn visits_of_a_build_by_name_are_bounded() {
         let error = (entry.build)(&lowered, &settings).expect_err("200 rules in ten visits");
         assert!(error.budget_exceeded() && error.to_string().contains("10"), "{}: {error}", entry.name);
         settings.visits = 100_000_000;
-        // Rules that are drawn at random have too many classes for `rfc`.
-        assert!(entry.name == "rfc" || (entry.build)(&lowered, &settings).is_ok(), "{}", entry.name);
+        // Rules that are drawn at random have too many classes for `rfc` and `bitmap_rfc`.
+        assert!(entry.name.ends_with("rfc") || (entry.build)(&lowered, &settings).is_ok(), "{}", entry.name);
     }
 }

@@ -105,7 +105,7 @@ fn is_turn(subject: &Subject, turn: usize) -> bool {
         .iter()
         .any(|family| subject.name.starts_with(family));
     let levels = Level::available().count();
-    if subject.name.starts_with("rfc") {
+    if subject.name.contains("rfc") {
         return (turn / levels).is_multiple_of(4) && subject.level == Level::available().nth(turn % levels);
     }
     !has_many || subject.level == Level::available().nth(turn % levels)

@@ -22,6 +22,60 @@ pub struct Config {
     pub walk: BatchWalk,
     /// Minimum bytes of a table whose entries are prefetched.
     pub prefetch: usize,
+    /// Form of the tables.
+    pub store: TableForm,
+    /// Number of entries of a sub-table: 32, 64, 96 or 128.
+    pub sub_entries: usize,
+    /// Number of elements of a sub-table: even, from 4 to 28.
+    pub sub_elements: usize,
+    /// Order of the classes of a compact table.
+    pub order: ClassOrder,
+    /// Count of the bits that are set in a bitmap.
+    pub count: BitCount,
+    /// Computation of the place of an entry.
+    pub index: PlaceBy,
+}
+
+/// Form of the tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TableForm {
+    /// One entry for each combination of classes.
+    Plain,
+    /// Each run of equal entries once, with the number of runs before each bitmap.
+    Ranked,
+    /// Each run of equal entries once, in the sub-tables of the paper with an accessory table (section 4).
+    SubTables,
+}
+
+/// Order of the classes of a compact table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClassOrder {
+    /// Order of their first values or pairs, as in the paper.
+    AsFound,
+    /// Order of the fewest runs, out of four orders that are counted. Tables of three slots keep theirs.
+    FewestRuns,
+}
+
+/// Count of the bits that are set in a bitmap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BitCount {
+    /// Instruction that counts them, if the instruction set has it.
+    Instruction,
+    /// Loop that finds and clears the lowest bit, as the paper compares with (section 6.5).
+    FindFirst,
+}
+
+/// Computation of the place of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlaceBy {
+    /// Multiplication by the number of classes.
+    Multiply,
+    /// Shift, with rows filled up to a power of two (section 5.3 of the paper).
+    Shift,
 }
 
 /// Searches that map the words of a key to classes.
@@ -56,6 +110,8 @@ pub enum BatchWalk {
     Batch,
     /// Each key goes through all tables before the next one.
     Keys,
+    /// As [`BatchWalk::Keys`], and each read of a key waits for the one before, so that no two overlap.
+    Reads,
 }
 
 impl Default for Config {
@@ -68,18 +124,42 @@ impl Default for Config {
             plan: TreeChoice::Fewest,
             walk: BatchWalk::Batch,
             prefetch: usize::MAX,
+            store: TableForm::Plain,
+            sub_entries: 32,
+            sub_elements: 8,
+            order: ClassOrder::FewestRuns,
+            count: BitCount::Instruction,
+            index: PlaceBy::Multiply,
         }
     }
 }
 
 impl Config {
-    /// Returns the values of the paper.
+    /// Returns the defaults with compact tables: those of the engine `bitmap_rfc`.
+    pub fn bitmap() -> Self {
+        Self { store: TableForm::Ranked, ..Self::default() }
+    }
+
+    /// Returns the values of the paper, with its compact tables.
+    ///
+    /// ```
+    /// use firstmatch_core::engines::rfc::{Config, TableForm};
+    ///
+    /// let config = Config::paper_bitmap();
+    /// assert_eq!((config.store, config.sub_entries, config.sub_elements), (TableForm::SubTables, 32, 8));
+    /// ```
+    pub fn paper_bitmap() -> Self {
+        Self { store: TableForm::SubTables, ..Self::paper() }
+    }
+
+    /// Returns the values of the paper, with the plain tables that it compares with.
     pub fn paper() -> Self {
         Self {
             build_bytes: usize::MAX,
             leaves: LeafKind::Chunks,
             plan: TreeChoice::Paper,
             walk: BatchWalk::Keys,
+            order: ClassOrder::AsFound,
             ..Self::default()
         }
     }
@@ -92,7 +172,9 @@ pub(super) const OPTIONS: &[Knob<Config>] = &[
         summary: "the values of the paper",
         set: Set::Switch(|config, is_on| {
             if is_on {
-                *config = Config { budget: config.budget, simd: config.simd, ..Config::paper() };
+                let is_plain = config.store == TableForm::Plain;
+                let paper = if is_plain { Config::paper() } else { Config::paper_bitmap() };
+                *config = Config { budget: config.budget, simd: config.simd, ..paper };
             }
         }),
     },
@@ -108,13 +190,51 @@ pub(super) const OPTIONS: &[Knob<Config>] = &[
     },
     Knob {
         name: "walk",
-        summary: "order of a batch: table by table, or key by key",
-        set: Set::OneOf(&["batch", "keys"], |config, at| config.walk = [BatchWalk::Batch, BatchWalk::Keys][at]),
+        summary: "order of a batch: table by table, key by key, or read by read without overlap",
+        set: Set::OneOf(&["batch", "keys", "reads"], |config, at| {
+            config.walk = [BatchWalk::Batch, BatchWalk::Keys, BatchWalk::Reads][at];
+        }),
     },
     Knob {
         name: "prefetch",
         summary: "minimum bytes of a table whose entries are prefetched",
         set: Set::Count(|config, bytes| config.prefetch = bytes),
+    },
+    Knob {
+        name: "store",
+        summary: "form of the tables: plain, or runs of equal entries in ranked bitmaps or the paper's sub-tables",
+        set: Set::OneOf(&["plain", "ranked", "sub_tables"], |config, at| {
+            config.store = [TableForm::Plain, TableForm::Ranked, TableForm::SubTables][at];
+        }),
+    },
+    Knob {
+        name: "sub_entries",
+        summary: "number of entries of a sub-table: 32, 64, 96 or 128",
+        set: Set::Count(|config, count| config.sub_entries = count),
+    },
+    Knob {
+        name: "sub_elements",
+        summary: "number of elements of a sub-table: even, from 4 to 28",
+        set: Set::Count(|config, count| config.sub_elements = count),
+    },
+    Knob {
+        name: "order",
+        summary: "order of the classes of a compact table: the one of fewest runs, or as they are found",
+        set: Set::OneOf(&["fewest_runs", "as_found"], |config, at| {
+            config.order = [ClassOrder::FewestRuns, ClassOrder::AsFound][at];
+        }),
+    },
+    Knob {
+        name: "count",
+        summary: "count of set bits, by an instruction or by a loop that finds the lowest one",
+        set: Set::OneOf(&["instruction", "find_first"], |config, at| {
+            config.count = [BitCount::Instruction, BitCount::FindFirst][at];
+        }),
+    },
+    Knob {
+        name: "index",
+        summary: "computation of the place of an entry, by multiplication or by shifts",
+        set: Set::OneOf(&["multiply", "shift"], |config, at| config.index = [PlaceBy::Multiply, PlaceBy::Shift][at]),
     },
     Knob {
         name: "build_bytes",

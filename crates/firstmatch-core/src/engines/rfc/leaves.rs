@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::columns::Column;
 use super::config::LeafKind;
+use super::entries::Entries;
 use super::lists::{Bits, Part, intern};
-use super::table::Entries;
 use crate::engines::shared::{Classes, Interval, Products, Room, combinations, eights, mask_for, sweep};
 use crate::error::BuildError;
 use crate::raw::{Pages, Table, Tree};
@@ -59,6 +59,62 @@ impl Leaf {
 pub(super) struct Made {
     pub(super) leaf: Leaf,
     pub(super) part: Part,
+    pub(super) source: Source,
+}
+
+/// Classes of the values of a column, from which its search is built.
+pub(super) struct Source {
+    way: Way,
+    /// Start of each interval but the first; none if each value has a number of its own.
+    starts: Vec<u32>,
+    /// Class of each interval or value.
+    numbers: Vec<u32>,
+}
+
+/// Kind of the search of a source.
+enum Way {
+    Tree,
+    Pages,
+    /// Table over some bits of the word.
+    Bits(u32),
+    Values,
+}
+
+impl Source {
+    /// Builds the search; returns `None` if a tree cannot hold the intervals.
+    fn search(&self, max: u32) -> Option<Search> {
+        let short = shorts(&self.numbers);
+        match self.way {
+            Way::Tree => Tree::new(&self.starts, &short?, max).map(Search::Tree),
+            Way::Pages => {
+                let values = of_values(&self.starts, &self.numbers, max);
+                let pages = shorts(&values).as_deref().and_then(Pages::new);
+                Some(pages.map_or_else(|| Search::Values(entries(values)), Search::Pages))
+            }
+            Way::Bits(mask) => Some(Search::Bits(Table::new(mask, short?))),
+            Way::Values => Some(Search::Values(entries(self.numbers.clone()))),
+        }
+    }
+
+    /// Gives each class of a leaf the number in `to`; returns whether the leaf takes as many bytes as before.
+    ///
+    /// Otherwise, which hardly ever happens, the leaf stays as it is.
+    pub(super) fn relabel(mut self, leaf: &mut Leaf, to: &[u32]) -> bool {
+        self.numbers.iter_mut().for_each(|number| *number = to[*number as usize]);
+        let bytes = leaf.bytes();
+        let Some(search) = self.search(leaf.column.max) else { return false };
+        let before = std::mem::replace(&mut leaf.search, search);
+        if leaf.bytes() != bytes {
+            leaf.search = before;
+            return false;
+        }
+        true
+    }
+
+    /// Number of bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.starts[..]) + size_of_val(&self.numbers[..])
+    }
 }
 
 /// Returns the leaves of all columns, or the word of a column that has too many classes for a tree.
@@ -82,33 +138,21 @@ pub(super) fn leaves(
             }
             let (numbers, part) = found;
             // A table by bits needs a key's value as it is in the word.
-            let is_narrow = kind == LeafKind::Words && column.shift == 0;
-            let search = match shorts(&numbers).filter(|_| is_narrow) {
-                Some(numbers) => Search::Bits(Table::new(mask_for(column.max), numbers)),
-                None => Search::Values(entries(numbers)),
-            };
-            all.push(made(column, search, part));
+            let is_narrow = kind == LeafKind::Words && column.shift == 0 && part.len() <= 1 << 16;
+            let way = if is_narrow { Way::Bits(mask_for(column.max)) } else { Way::Values };
+            all.extend(made(column, Source { way, starts: Vec::new(), numbers }, part));
             continue;
         }
-        let search = if column.max < PAGED {
-            let values = of_values(&starts, &numbers, column.max);
-            match shorts(&values).as_deref().and_then(Pages::new) {
-                Some(pages) => Search::Pages(pages),
-                None => Search::Values(entries(values)),
-            }
-        } else {
-            match shorts(&numbers).and_then(|numbers| Tree::new(&starts, &numbers, column.max)) {
-                Some(tree) => Search::Tree(tree),
-                None => return Ok(Err(column.word)),
-            }
-        };
-        all.push(made(column, search, part));
+        let way = if column.max < PAGED { Way::Pages } else { Way::Tree };
+        match made(column, Source { way, starts, numbers }, part) {
+            Some(made) => all.push(made),
+            None => return Ok(Err(column.word)),
+        }
         for bits in eights(tested) {
             let (numbers, part) = by_mask(products, at, bits, room)?;
-            let numbers = numbers.into_iter().map(|number| number as u16);
-            let search = Search::Bits(Table::new(bits << column.shift, numbers));
+            let source = Source { way: Way::Bits(bits << column.shift), starts: Vec::new(), numbers };
             // The bits are counted from the right of the word.
-            all.push(made(Column { shift: 0, bits: u32::MAX, ..column }, search, part));
+            all.extend(made(Column { shift: 0, bits: u32::MAX, ..column }, source, part));
         }
     }
     Ok(Ok(all))
@@ -119,7 +163,9 @@ pub(super) fn constant(products: usize, room: &Room<'_>) -> Result<Made, BuildEr
     let column = Column { word: 0, shift: 0, bits: 0, max: 0 };
     let mut classes = Classes::default();
     intern(&mut classes, &[], room)?;
-    Ok(made(column, Search::Bits(Table::new(0, [0])), Part { classes, open: Bits::of(products, |_| true) }))
+    let source = Source { way: Way::Bits(0), starts: Vec::new(), numbers: vec![0] };
+    let leaf = Leaf { column, search: Search::Bits(Table::new(0, [0])), classes: 1 };
+    Ok(Made { leaf, part: Part { classes, open: Bits::of(products, |_| true) }, source })
 }
 
 /// Whether a leaf tells values apart, or excludes a product.
@@ -127,8 +173,10 @@ pub(super) fn says(part: &Part, products: usize) -> bool {
     part.len() > 1 || part.list(0).len() + part.open.len() < products
 }
 
-fn made(column: Column, search: Search, part: Part) -> Made {
-    Made { leaf: Leaf { column, search, classes: part.len() as u32 }, part }
+/// Returns the leaf of a source; `None` if its tree cannot hold the intervals.
+fn made(column: Column, source: Source, part: Part) -> Option<Made> {
+    let search = source.search(column.max)?;
+    Some(Made { leaf: Leaf { column, search, classes: part.len() as u32 }, part, source })
 }
 
 /// Returns numbers in 16 bits, if they all fit.

@@ -1,9 +1,13 @@
 //! Lookups: chunks of keys go through each leaf, then through each table.
 
-use super::config::BatchWalk;
+use std::hint::black_box;
+
+use super::compact::Ranked;
+use super::config::{BatchWalk, BitCount};
+use super::entries::Entries;
 use super::leaves::{Leaf, Search};
 use super::structure::{Cross, Rfc};
-use super::table::Entries;
+use super::table::Cells;
 use crate::engine::Match;
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, MOST_LEVELS, Tree};
@@ -70,21 +74,59 @@ fn improve(engine: &Rfc, best: &mut Option<Match>, entry: u32) {
 /// Finds the classes of one key, and returns the entry of the last table.
 #[inline(always)]
 fn alone<I: Isa>(isa: I, engine: &Rfc, key: &[u32], classes: &mut [[u32; CHUNK]]) -> u32 {
-    for (leaf, class) in engine.leaves.iter().zip(&mut *classes) {
-        class[0] = one(isa, leaf, key[leaf.column.word]);
-    }
+    let waits = engine.walk == BatchWalk::Reads;
     let mut entry = 0;
+    for (leaf, class) in engine.leaves.iter().zip(&mut *classes) {
+        let value = leaf.column.of(key[leaf.column.word]) + if waits { nothing_of(entry) } else { 0 };
+        entry = one(isa, leaf, value);
+        class[0] = entry;
+    }
     for (at, cross) in engine.tables.iter().enumerate() {
-        entry = cross.entries.get(index(cross, classes, 0));
+        let place = index(cross, classes, 0) + if waits { nothing_of(entry) as usize } else { 0 };
+        entry = cross.cells.get(place, engine.count);
         classes[engine.leaves.len() + at][0] = entry;
     }
     entry
 }
 
+/// Returns 0, computed from a class so that neither compiler nor processor knows it before the class is read.
+#[inline(always)]
+fn nothing_of(class: u32) -> u32 {
+    // Classes are counted by `u32`, and far below its half: a table of so many would take gigabytes.
+    black_box(class) >> 31
+}
+
+/// Count of the reads of accessory tables that lookups make.
+pub(super) struct AccessoryReads<'a> {
+    pub(super) engine: &'a Rfc,
+    pub(super) classes: &'a mut ClassSlots,
+    pub(super) keys: &'a Keys<'a>,
+    pub(super) reads: &'a mut u64,
+}
+
+impl Kernel for AccessoryReads<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let Self { engine, classes, keys, reads } = self;
+        for at in 0..keys.len() {
+            alone(isa, engine, keys.row(at), &mut classes.0);
+            for cross in &engine.tables {
+                if let Cells::SubTables(tables) = &cross.cells {
+                    *reads += u64::from(tables.is_outside(index(cross, &classes.0, 0)));
+                }
+            }
+        }
+    }
+}
+
 /// Returns the place of a key's entry.
 #[inline(always)]
 fn index(cross: &Cross, classes: &[[u32; CHUNK]], key: usize) -> usize {
-    let Cross { slots: [a, b], third, counts, .. } = cross;
+    let Cross { slots: [a, b], third, counts, shifts, .. } = cross;
+    if let Some([second, last]) = *shifts {
+        let pair = u64::from(classes[*a][key]) << second | u64::from(classes[*b][key]);
+        return third.map_or(pair, |c| pair << last | u64::from(classes[c][key])) as usize;
+    }
     let pair = u64::from(classes[*a][key]) * u64::from(counts[0]) + u64::from(classes[*b][key]);
     match third {
         None => pair as usize,
@@ -92,10 +134,9 @@ fn index(cross: &Cross, classes: &[[u32; CHUNK]], key: usize) -> usize {
     }
 }
 
-/// Finds the class of a word.
+/// Finds the class of a value.
 #[inline(always)]
-fn one<I: Isa>(isa: I, leaf: &Leaf, word: u32) -> u32 {
-    let value = leaf.column.of(word);
+fn one<I: Isa>(isa: I, leaf: &Leaf, value: u32) -> u32 {
     match &leaf.search {
         Search::Tree(tree) => {
             let (once, again) = ([value], [&value]);
@@ -152,10 +193,47 @@ fn chunk<I: Isa>(isa: I, engine: &Rfc, keys: Keys<'_>, classes: &mut [[u32; CHUN
         let places = &mut places[..count];
         places.iter_mut().enumerate().for_each(|(key, place)| *place = index(cross, classes, key));
         let found = &mut classes[engine.leaves.len() + at][..count];
-        match &cross.entries {
-            Entries::Short(entries) => read(isa, cross, entries, places, found),
-            Entries::Long(entries) => read(isa, cross, entries, places, found),
+        let finds = engine.count == BitCount::FindFirst;
+        match &cross.cells {
+            Cells::Plain(Entries::Short(entries)) => read(isa, cross, entries, places, found),
+            Cells::Plain(Entries::Long(entries)) => read(isa, cross, entries, places, found),
+            Cells::Ranked(ranked) if finds => read_ranked::<I, true>(isa, cross, ranked, places, found),
+            Cells::Ranked(ranked) => read_ranked::<I, false>(isa, cross, ranked, places, found),
+            Cells::SubTables(tables) => {
+                if cross.prefetches {
+                    places.iter().filter_map(|&place| tables.first(place)).for_each(|word| isa.prefetch(word));
+                }
+                match (tables.shape.bitmap(), finds) {
+                    (1, false) => each(places, found, |place| tables.get::<true, false>(place)),
+                    (1, true) => each(places, found, |place| tables.get::<true, true>(place)),
+                    (_, false) => each(places, found, |place| tables.get::<false, false>(place)),
+                    (_, true) => each(places, found, |place| tables.get::<false, true>(place)),
+                }
+            }
         }
+    }
+}
+
+/// Finds the entry of each place by `entry`.
+#[inline(always)]
+fn each(places: &[usize], found: &mut [u32], entry: impl Fn(usize) -> u32) {
+    found.iter_mut().zip(places).for_each(|(class, &place)| *class = entry(place));
+}
+
+/// Reads the entries of a table of ranked bitmaps at some places.
+#[inline(always)]
+fn read_ranked<I: Isa, const FIND: bool>(
+    isa: I,
+    cross: &Cross,
+    ranked: &Ranked,
+    places: &mut [usize],
+    found: &mut [u32],
+) {
+    // Places of values overwrite those of entries, so that reads of both arrays overlap among keys.
+    places.iter_mut().for_each(|place| *place = ranked.place::<FIND>(*place));
+    match &ranked.values {
+        Entries::Short(values) => read(isa, cross, values, places, found),
+        Entries::Long(values) => read(isa, cross, values, places, found),
     }
 }
 

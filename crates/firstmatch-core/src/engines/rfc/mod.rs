@@ -1,4 +1,4 @@
-//! `rfc`: recursive flow classification, a fixed number of table reads for each packet.
+//! `rfc` and `bitmap_rfc`: recursive flow classification, a fixed number of table reads for each packet.
 //!
 //! # Idea
 //! Two values of a word have one *class* if the same rules hold them. A table maps two classes, of two words, to the
@@ -20,15 +20,20 @@
 //!   test. With [`LeafKind::Chunks`] each is a table over 16 bits, and over 65,537 values for an optional port.
 //! - *Tables*: the entry of the classes a and b is at `a · m + b`, with `m` the classes of the second word. Entries have
 //!   16 bits up to 65,536 classes, otherwise 32. The paper's tree has tables of three classes, too.
+//! - *Compact tables* ([`TableForm`]) store each run of equal entries once. A *ranked bitmap* has 12 bytes for 64 entries:
+//!   64 bits mark where runs begin, and 32 bits count the runs before. All values stand in one array, so that the number
+//!   of bits up to an entry is the place of its value. A *sub-table* of the paper has 20 bytes for 32 entries: a bitmap and
+//!   eight values. With more runs it has six values, and the place of the others in the *accessory table*.
 //! - *Last table*: 0 where no rule matches, and otherwise one more than the index of the first rule.
 //! - *Matches*: rule and priority of each rule, 16 bytes each.
 //!
 //! # Cost
-//! Each leaf reads one to six cache lines, each table one, and the match one. 64 keys go through a leaf or a table
-//! together, so that their reads overlap. Fewer than four keys go one by one.
+//! Each leaf reads one to six cache lines, each table one, or up to three if it is compact, and the match one. 64 keys go
+//! through a leaf or a table together, so that their reads overlap. Fewer than four keys go one by one.
 //!
-//! A build takes the product of the classes of each joined pair in time and memory. [`Config::build_bytes`] limits the
-//! lists of rules that it keeps besides.
+//! A build takes the product of the classes of each joined pair in time, and plain tables take it in memory.
+//! [`Config::build_bytes`] limits the lists of rules and the runs that it keeps besides. Compact tables are written row by
+//! row, so that the plain table is never there.
 //!
 //! # Invariants
 //! - A class number is below the number of classes of its slot, so that every place is inside its table
@@ -46,29 +51,38 @@
 //!   of the paper. The paper's four fields have no protocol, so ours is joined to the table of the destination.
 //! - Classes are lists of rules in place of bit vectors. Rules that leave all words of a table open are in none of them.
 //! - Only the first rule of a class is kept. So removing a rule takes a new build, and the engine is never a base.
-//! - The tables are not compressed, and one thread looks a packet up.
+//! - [`Config::bitmap`] has ranked bitmaps in place of sub-tables, so that no lookup branches to an accessory table. It
+//!   orders classes for few runs ([`ClassOrder`]).
+//! - The paper prints two rules for sub-tables that spill. Ours keeps six of eight values, as its text says (section 4.2).
+//!   Its figure 4 takes all values below eight from the sub-table, where the last two are the address.
+//! - With shifts, the paper leaves illegal entries open. Ours have the value of the entry before, so that they begin no run.
+//! - One thread looks a packet up, and all tables are in one memory.
 
 mod build;
 mod columns;
+mod compact;
 mod config;
 mod describe;
+mod entries;
 mod join;
 mod leaves;
 mod lists;
 mod lookup;
+mod order;
 mod plan;
+mod runs;
 mod structure;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use config::{BatchWalk, Config, LeafKind, TreeChoice};
+pub use config::{BatchWalk, BitCount, ClassOrder, Config, LeafKind, PlaceBy, TableForm, TreeChoice};
 pub use structure::Rfc;
 
 use crate::engine::budget::Visits;
 use crate::engine::entry::{Entry, Settings};
 use crate::engine::options;
-use crate::engine::{Engine, Match, NamedCounts, Stats};
+use crate::engine::{Classifier, Engine, Match, NamedCounts, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::{Level, dispatch};
@@ -103,8 +117,16 @@ impl Engine for Rfc {
     }
 
     fn stats(&self) -> Stats {
-        let entries: usize = self.tables.iter().map(|table| table.entries.len()).sum();
+        let entries: usize = self.tables.iter().map(|table| table.length).sum();
         let classes: u64 = self.leaves.iter().map(|leaf| u64::from(leaf.classes)).sum();
+        let own = [("leaves", self.leaves.len() as u64), ("classes of leaves", classes), ("entries", entries as u64)];
+        let counts = match self.bitmaps() {
+            Some([all, bits, of_one, of_many]) => {
+                let [leaves, classes, entries] = own;
+                NamedCounts::from([leaves, classes, entries, all, bits, of_one, of_many])
+            }
+            None => NamedCounts::from(own),
+        };
         Stats {
             rules: self.matches.len(),
             regions: self.regions,
@@ -115,11 +137,7 @@ impl Engine for Rfc {
             longest_bucket: 0,
             overflow: 0,
             keeps_shadowed: false,
-            counts: NamedCounts::from([
-                ("leaves", self.leaves.len() as u64),
-                ("classes of leaves", classes),
-                ("entries", entries as u64),
-            ]),
+            counts,
         }
     }
 
@@ -127,18 +145,28 @@ impl Engine for Rfc {
         dispatch(self.level, lookup::Lookup { engine: self, classes: scratch, keys, best });
     }
 
-    /// Counts searches of leaves, reads of tables, and the cache lines of both.
+    /// Counts searches of leaves, reads of tables and of accessory tables, and the cache lines of all.
+    ///
+    /// A compact table takes one read, and up to three lines.
     fn count(&self, scratch: &mut lookup::ClassSlots, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
-        let count = best.len() as u64;
+        let (count, mut reads) = (best.len() as u64, 0);
         self.improve(scratch, keys, best);
+        let accessories = lookup::AccessoryReads {
+            engine: self,
+            classes: scratch,
+            keys: &keys.slice(0, best.len()),
+            reads: &mut reads,
+        };
+        dispatch(self.level, accessories);
         NamedCounts::from([
             ("searches", count * self.leaves.len() as u64),
             ("table reads", count * self.tables.len() as u64),
+            ("accessory reads", reads),
             ("lines", count * self.lines() as u64),
         ])
     }
 
-    /// Lists the classes of values of leaves that are tables, and the entries of all tables.
+    /// Lists the classes of values of leaves that are tables, the entries of all tables, and bitmaps with elements.
     fn structure(&self) -> Option<String> {
         Some(describe::describe(self))
     }
@@ -149,11 +177,23 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "rfc",
     summary: "tables of classes that multiply the words of a key: a fixed number of reads, and much memory",
     options: || options::options(config::OPTIONS),
-    build: |rules, settings| {
-        let &Settings { budget, simd, .. } = settings;
-        let mut config = Config { budget, simd, ..Config::default() };
-        options::configure(config::OPTIONS, &settings.options, &mut config)?;
-        Ok(Box::new(Rfc::build_within(rules, &config, &settings.visits())?))
-    },
+    build: |rules, settings| built(rules, settings, Config::default()),
     updatable: None,
 };
+
+/// Entry of the registry of the engine with compact tables.
+pub(crate) const BITMAP: Entry = Entry {
+    name: "bitmap_rfc",
+    summary: "as rfc, with runs of equal entries stored once under bitmaps: less memory, and somewhat slower",
+    options: || options::options(config::OPTIONS),
+    build: |rules, settings| built(rules, settings, Config::bitmap()),
+    updatable: None,
+};
+
+/// Builds an engine by name.
+fn built(rules: &Lowered, settings: &Settings, config: Config) -> Result<Box<dyn Classifier>, BuildError> {
+    let &Settings { budget, simd, .. } = settings;
+    let mut config = Config { budget, simd, ..config };
+    options::configure(config::OPTIONS, &settings.options, &mut config)?;
+    Ok(Box::new(Rfc::build_within(rules, &config, &settings.visits())?))
+}

@@ -34,6 +34,13 @@ pub(super) struct Planned {
     pub(super) is_exact: bool,
 }
 
+impl Planned {
+    /// Number of bytes of all tables, or the most that there can be.
+    pub(super) fn bytes(&self) -> usize {
+        usize::try_from(self.bytes).unwrap_or(usize::MAX)
+    }
+}
+
 /// Slots that a table joins; leaves are numbered first, then the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Operands {

@@ -1,8 +1,8 @@
 //! Parts that a lookup reads: leaves, tables and matches.
 
-use super::config::BatchWalk;
+use super::config::{BatchWalk, BitCount};
 use super::leaves::Leaf;
-use super::table::Entries;
+use super::table::Cells;
 use crate::engine::Match;
 use crate::raw::Level;
 use crate::schema::Schema;
@@ -13,6 +13,7 @@ pub struct Rfc {
     pub(super) schema: Schema,
     pub(super) level: Level,
     pub(super) walk: BatchWalk,
+    pub(super) count: BitCount,
     /// Searches of the first phase; their classes fill the first slots.
     pub(super) leaves: Box<[Leaf]>,
     /// Tables in the order in which they are looked up; each fills the next slot.
@@ -30,9 +31,13 @@ pub struct Rfc {
 pub(super) struct Cross {
     pub(super) slots: [usize; 2],
     pub(super) third: Option<usize>,
-    /// Number of classes of the second slot, and of the third.
+    /// Number of classes of the second slot, and of the third; with shifts, the next powers of two.
     pub(super) counts: [u32; 2],
-    pub(super) entries: Entries,
+    /// Binary logarithms of both, if places are found by shifts.
+    pub(super) shifts: Option<[u32; 2]>,
+    pub(super) cells: Cells,
+    /// Number of entries.
+    pub(super) length: usize,
     /// Number of classes; of the last table, the number of rules and one more.
     pub(super) classes: u32,
     /// Whether the entries of a batch are prefetched.
@@ -44,10 +49,19 @@ impl Rfc {
     pub(super) fn bytes(&self) -> Vec<(&'static str, usize)> {
         let leaves: usize = self.leaves.iter().map(Leaf::bytes).sum();
         let mut all = vec![("leaves", size_of_val(&self.leaves[..]) + leaves)];
-        let named = self.tables.iter().zip(NAMES);
-        all.extend(named.map(|(table, &name)| (name, table.entries.bytes())));
-        let others: usize = self.tables.iter().skip(NAMES.len()).map(|table| table.entries.bytes()).sum();
-        all.extend((others > 0).then_some(("other tables", others)));
+        let (mut others, mut other_accessories) = (0, 0);
+        for (at, Cross { cells, .. }) in self.tables.iter().enumerate() {
+            let (bytes, accessories) = (cells.bytes(), cells.accessory_bytes());
+            match NAMES.get(at) {
+                Some(&[name, of_accessories]) => {
+                    all.push((name, bytes));
+                    all.extend((accessories > 0).then_some((of_accessories, accessories)));
+                }
+                None => (others, other_accessories) = (others + bytes, other_accessories + accessories),
+            }
+        }
+        let rest = [("other tables", others), ("other accessories", other_accessories)];
+        all.extend(rest.into_iter().filter(|&(_, bytes)| bytes > 0));
         all.push(("operands", size_of_val(&self.tables[..])));
         all.push(("matches", size_of_val(&self.matches[..])));
         all
@@ -55,12 +69,36 @@ impl Rfc {
 
     /// Number of cache lines that a lookup reads, without the match.
     pub(super) fn lines(&self) -> usize {
-        self.leaves.iter().map(Leaf::lines).sum::<usize>() + self.tables.len()
+        let of_table = |table: &Cross| if matches!(table.cells, Cells::Plain(_)) { 1 } else { 3 };
+        self.leaves.iter().map(Leaf::lines).sum::<usize>() + self.tables.iter().map(of_table).sum::<usize>()
+    }
+
+    /// Counts the bitmaps of compact tables, the bits that are set in them, and bitmaps by their bits.
+    pub(super) fn bitmaps(&self) -> Option<[(&'static str, u64); 4]> {
+        if self.tables.iter().all(|table| matches!(table.cells, Cells::Plain(_))) {
+            return None;
+        }
+        let mut counts = [("bitmaps", 0), ("bits set", 0), ("bitmaps of one bit", 0), ("bitmaps of over 8 bits", 0)];
+        for bits in self.tables.iter().flat_map(|table| table.cells.bits_set()) {
+            let more = [1, u64::from(bits), u64::from(bits == 1), u64::from(bits > 8)];
+            counts.iter_mut().zip(more).for_each(|((_, count), more)| *count += more);
+        }
+        Some(counts)
     }
 }
 
-/// Names of the tables in statistics, in the order in which they are looked up.
-const NAMES: &[&str] = &[
-    "table 1", "table 2", "table 3", "table 4", "table 5", "table 6", "table 7", "table 8", "table 9", "table 10",
-    "table 11", "table 12",
+/// Names of tables and their accessory tables in statistics, in the order in which tables are looked up.
+const NAMES: &[[&str; 2]] = &[
+    ["table 1", "accessories 1"],
+    ["table 2", "accessories 2"],
+    ["table 3", "accessories 3"],
+    ["table 4", "accessories 4"],
+    ["table 5", "accessories 5"],
+    ["table 6", "accessories 6"],
+    ["table 7", "accessories 7"],
+    ["table 8", "accessories 8"],
+    ["table 9", "accessories 9"],
+    ["table 10", "accessories 10"],
+    ["table 11", "accessories 11"],
+    ["table 12", "accessories 12"],
 ];

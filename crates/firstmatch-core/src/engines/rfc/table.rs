@@ -1,37 +1,97 @@
-//! Cross-product tables, and the budget that they are written within.
+//! Tables in their forms, and the budget that they are written within.
 
-use crate::error::BuildError;
+use super::compact::{Ranked, SubTableShape, SubTables, bitmap_bytes};
+use super::config::BitCount;
+use super::entries::Entries;
+use super::runs::Runs;
+use crate::error::{BuildError, Cap};
 
-/// Entries of a table, in as few bytes as hold the largest.
+/// Entries of a table in one of its forms.
 #[derive(Debug)]
-pub(super) enum Entries {
-    Short(Box<[u16]>),
-    Long(Box<[u32]>),
+pub(super) enum Cells {
+    Plain(Entries),
+    Ranked(Ranked),
+    SubTables(SubTables),
 }
 
-impl Entries {
+impl Cells {
     /// Returns an entry, or 0 beyond the last.
     #[inline(always)]
-    pub(super) fn get(&self, index: usize) -> u32 {
+    pub(super) fn get(&self, index: usize, count: BitCount) -> u32 {
+        let finds = count == BitCount::FindFirst;
         match self {
-            Self::Short(entries) => entries.get(index).map_or(0, |&entry| u32::from(entry)),
-            Self::Long(entries) => entries.get(index).map_or(0, |&entry| entry),
+            Self::Plain(entries) => entries.get(index),
+            Self::Ranked(ranked) if finds => ranked.values.get(ranked.place::<true>(index)),
+            Self::Ranked(ranked) => ranked.values.get(ranked.place::<false>(index)),
+            Self::SubTables(tables) => match (tables.shape.bitmap(), finds) {
+                (1, false) => tables.get::<true, false>(index),
+                (1, true) => tables.get::<true, true>(index),
+                (_, false) => tables.get::<false, false>(index),
+                (_, true) => tables.get::<false, true>(index),
+            },
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Short(entries) => entries.len(),
-            Self::Long(entries) => entries.len(),
-        }
-    }
-
+    /// Number of bytes without those of the accessory table.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Short(entries) => size_of_val(&entries[..]),
-            Self::Long(entries) => size_of_val(&entries[..]),
+            Self::Plain(entries) => entries.bytes(),
+            Self::Ranked(ranked) => size_of_val(&ranked.blocks[..]) + ranked.values.bytes(),
+            Self::SubTables(tables) => tables.bytes(),
         }
     }
+
+    pub(super) fn accessory_bytes(&self) -> usize {
+        if let Self::SubTables(tables) = self { tables.accessory_bytes() } else { 0 }
+    }
+
+    /// Gives each class the number in `to`.
+    pub(super) fn relabel(&mut self, to: &[u32]) {
+        match self {
+            Self::Plain(entries) => entries.relabel(to),
+            Self::Ranked(ranked) => ranked.values.relabel(to),
+            Self::SubTables(tables) => tables.relabel(to),
+        }
+    }
+
+    /// Returns how many bits are set in each bitmap.
+    pub(super) fn bits_set(&self) -> Vec<u32> {
+        match self {
+            Self::Plain(_) => Vec::new(),
+            Self::Ranked(ranked) => ranked.blocks.iter().map(|block| block.bits().count_ones()).collect(),
+            Self::SubTables(tables) => {
+                let bitmap = tables.shape.bitmap();
+                let ones = |table: &[u32]| table[..bitmap].iter().map(|bits| bits.count_ones()).sum();
+                tables.tables().map(ones).collect()
+            }
+        }
+    }
+}
+
+/// Form that a table is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Plain,
+    Ranked,
+    SubTables(SubTableShape),
+}
+
+impl Form {
+    /// Minimum number of bytes of a table of `count` entries.
+    pub(super) fn least(self, count: usize) -> usize {
+        match self {
+            Self::Plain => bytes_of(count, 0),
+            Self::Ranked => bitmap_bytes(count),
+            Self::SubTables(shape) => {
+                count.div_ceil(shape.entries).saturating_mul(shape.words(false) * size_of::<u32>())
+            }
+        }
+    }
+}
+
+/// Number of bytes of `count` plain entries up to `most`.
+pub(super) fn bytes_of(count: usize, most: usize) -> usize {
+    count.saturating_mul(if most > usize::from(u16::MAX) { size_of::<u32>() } else { size_of::<u16>() })
 }
 
 /// Bytes that the engine takes so far, and its limit.
@@ -63,40 +123,58 @@ pub(super) struct Writer<'a> {
     /// Bytes of the parts that follow, as far as known.
     rest: usize,
     part: String,
+    form: Form,
     count: usize,
     short: Vec<u16>,
     long: Vec<u32>,
-}
-
-/// Number of bytes of `count` entries up to `most`.
-pub(super) fn bytes_of(count: usize, most: usize) -> usize {
-    count.saturating_mul(if most > usize::from(u16::MAX) { size_of::<u32>() } else { size_of::<u16>() })
+    /// Runs of a compact table.
+    pub(super) runs: Runs,
+    /// Bytes that runs, and the short entries of a table that becomes a long one, may take while it is written.
+    allowed: usize,
+    /// Bytes that are taken.
+    taken: usize,
 }
 
 impl<'a> Writer<'a> {
-    /// Begins a table of `count` entries, and takes the bytes of short ones.
+    /// Begins a table of at least `count` entries, and takes the bytes that it needs at least.
+    ///
+    /// `allowed` is the number of bytes that the writer may take besides the table.
     ///
     /// # Errors
     /// If the table exceeds the budget.
-    pub(super) fn new(count: usize, spending: &'a mut Spending, rest: usize, part: String) -> Result<Self, BuildError> {
-        spending.take(bytes_of(count, 0), rest, || part.clone())?;
-        let short = Vec::with_capacity(count);
-        Ok(Self { spending, rest, part, count, short, long: Vec::new() })
+    pub(super) fn new(
+        count: usize,
+        form: Form,
+        spending: &'a mut Spending,
+        rest: usize,
+        part: String,
+        allowed: usize,
+    ) -> Result<Self, BuildError> {
+        let taken = form.least(count);
+        spending.take(taken, rest, || part.clone())?;
+        let short = Vec::with_capacity(if form == Form::Plain { count } else { 0 });
+        Ok(Self { spending, rest, part, form, count, short, long: Vec::new(), runs: Runs::default(), allowed, taken })
     }
 
     /// Adds a row.
     ///
     /// # Errors
-    /// If the entries become long ones, which exceed the budget.
+    /// If the entries become long ones, which exceed the budget, or the runs exceed the bytes of the build.
     pub(super) fn row(&mut self, row: &[u32]) -> Result<(), BuildError> {
+        if self.form != Form::Plain {
+            return self.runs.row(row, self.allowed);
+        }
         let is_long = !self.long.is_empty();
         if !is_long && row.iter().all(|&entry| entry <= u32::from(u16::MAX)) {
             self.short.extend(row.iter().map(|&entry| entry as u16));
             return Ok(());
         }
         if !is_long {
-            let more = bytes_of(self.count, 0);
+            let (more, beside) = (bytes_of(self.count, 0), size_of_val(&self.short[..]));
             self.spending.take(more, self.rest.saturating_sub(more), || self.part.clone())?;
+            if beside > self.allowed {
+                return Err(BuildError::limit(Cap::BuildBytes, beside, self.allowed));
+            }
             self.long = Vec::with_capacity(self.count);
             self.long.extend(std::mem::take(&mut self.short).into_iter().map(u32::from));
         }
@@ -104,9 +182,32 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Returns the table.
-    pub(super) fn finish(self) -> Entries {
+    /// Returns the table, and the number of its entries.
+    ///
+    /// # Errors
+    /// If a compact table exceeds the budget.
+    pub(super) fn finish(self) -> Result<(Cells, usize), BuildError> {
+        let Form::Plain = self.form else { return self.compacted() };
         debug_assert_eq!(self.count, self.short.len() + self.long.len());
-        if self.long.is_empty() { Entries::Short(self.short.into()) } else { Entries::Long(self.long.into()) }
+        let is_short = self.long.is_empty();
+        let entries = if is_short { Entries::Short(self.short.into()) } else { Entries::Long(self.long.into()) };
+        Ok((Cells::Plain(entries), self.count))
+    }
+
+    fn compacted(self) -> Result<(Cells, usize), BuildError> {
+        let runs = self.runs;
+        let count = runs.count();
+        let bytes = match self.form {
+            Form::SubTables(shape) => runs.words(shape).iter().sum::<usize>() * size_of::<u32>(),
+            _ => bitmap_bytes(count) + bytes_of(runs.len(), if runs.is_long() { usize::MAX } else { 0 }),
+        };
+        self.spending.used -= self.taken;
+        self.spending.take(bytes, self.rest, || self.part.clone())?;
+        let cells = match self.form {
+            Form::SubTables(shape) => Cells::SubTables(runs.into_sub_tables(shape)),
+            _ => Cells::Ranked(runs.ranked()),
+        };
+        debug_assert_eq!(bytes, cells.bytes() + cells.accessory_bytes());
+        Ok((cells, count))
     }
 }

@@ -1,12 +1,14 @@
-//! The paper's example, corners, budgets and plans.
+//! The paper's example, corners, budgets and plans; forms of tables in `forms`.
+
+mod forms;
 
 use super::build::{leaves_of, tables};
 use super::join::join;
 use super::lists::Part;
 use super::plan::{Operands, Planned, fewest};
 use super::structure::Rfc;
-use super::table::{Entries, Spending, Writer};
-use super::{BatchWalk, Config, LeafKind, TreeChoice};
+use super::table::Spending;
+use super::{BatchWalk, BitCount, ClassOrder, Config, LeafKind, PlaceBy, TableForm, TreeChoice};
 use crate::engine::budget::{Budget, Visits};
 use crate::engine::{Classifier, Engine, Match};
 use crate::engines::shared::Room;
@@ -28,15 +30,31 @@ fn of_example() -> Lowered {
     set(&schema(&[3, 3, 3]), [exact([1, 2, 3]), exact([1, 4, 3]), third, Vec::new()])
 }
 
-/// Returns every configuration of leaves, tree and walk, at every level.
+/// Returns configurations of all leaves, trees and forms of tables at every level; the other options take turns.
 fn configurations() -> Vec<Config> {
     let mut all = Vec::new();
+    let shapes = [(32, 8), (64, 4), (96, 28), (128, 6)];
+    let walks = [BatchWalk::Batch, BatchWalk::Keys, BatchWalk::Batch, BatchWalk::Reads];
     for simd in Level::available().map(Some) {
         for leaves in [LeafKind::Words, LeafKind::Chunks] {
             for plan in [TreeChoice::Fewest, TreeChoice::Paper] {
-                for walk in [BatchWalk::Batch, BatchWalk::Keys] {
-                    let prefetch = if walk == BatchWalk::Batch { 0 } else { usize::MAX };
-                    all.push(Config { simd, leaves, plan, walk, prefetch, ..Config::default() });
+                for store in [TableForm::Plain, TableForm::Ranked, TableForm::SubTables] {
+                    let (turn, walk) = (all.len() / 3, walks[all.len() % 4]);
+                    let (sub_entries, sub_elements) = shapes[turn % 4];
+                    all.push(Config {
+                        simd,
+                        leaves,
+                        plan,
+                        walk,
+                        store,
+                        prefetch: if walk == BatchWalk::Batch { 0 } else { usize::MAX },
+                        order: [ClassOrder::FewestRuns, ClassOrder::AsFound][turn / 2 % 2],
+                        count: [BitCount::Instruction, BitCount::FindFirst][turn % 2],
+                        index: [PlaceBy::Multiply, PlaceBy::Shift][turn / 3 % 2],
+                        sub_entries,
+                        sub_elements,
+                        ..Config::default()
+                    });
                 }
             }
         }
@@ -191,7 +209,7 @@ fn a_word_of_too_many_intervals_is_two_chunks() {
     let one = schema(&[32]);
     let all = set(&one, (0..45_000u128).map(|at| vec![(0, Test::Value((at / 150 * 40) << 16 | (at % 150 * 300)))]));
     let engine = Rfc::build(&all, &Config::default()).expect("no budget");
-    assert_eq!((engine.leaves.len(), engine.tables[0].entries.len()), (2, 301 * 151));
+    assert_eq!((engine.leaves.len(), engine.tables[0].length), (2, 301 * 151));
     for at in (0..45_000u32).step_by(997) {
         for more in 0..2 {
             let mut key = KeyBuf::new(&one);
@@ -272,18 +290,18 @@ fn the_planned_tree_is_the_smallest_of_all() {
     for rules in [1, 9, 30] {
         let (set, config, visits) = (of_ports(rules), Config::default(), Visits::default());
         let room = Room { allowed: usize::MAX, visits: &visits };
-        let parts = || {
+        let leaves = || {
             let (products, made) = leaves_of(&set, &config, &room).expect("no limit");
-            (products, made.into_iter().map(|made| made.part).collect::<Vec<_>>())
+            (products, made)
         };
-        let (products, of_leaves) = parts();
+        let (products, of_leaves) = leaves();
         let count = of_leaves.len();
-        let (parts_of, fields) = (of_leaves.iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
-        let planned = fewest(&parts_of, &fields[..count], products.len(), 60, usize::MAX, &room).expect("no limit");
+        let (parts, fields) = (of_leaves.iter().map(|made| &made.part).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+        let planned = fewest(&parts, &fields[..count], products.len(), 60, usize::MAX, &room).expect("no limit");
         let bytes = |planned: &Planned| -> usize {
             let mut spending = Spending { used: 0, allowed: usize::MAX };
-            let built = tables(planned, parts().1, &products, &config, &mut spending, &visits).expect("no budget");
-            built.iter().map(|table| table.entries.bytes()).sum()
+            let built = tables(planned, leaves().1, &products, &config, &mut spending, &visits).expect("no budget");
+            built.1.iter().map(|table| table.cells.bytes()).sum()
         };
         let leaves: Vec<usize> = (0..count).collect();
         let all = trees(&leaves, count);
@@ -313,28 +331,12 @@ fn every_place_is_inside_its_table() {
         let leaves = engine.leaves.iter().map(|leaf| leaf.classes);
         let classes: Vec<u32> = leaves.chain(engine.tables.iter().map(|table| table.classes)).collect();
         for table in &engine.tables {
-            let third = table.third.map_or(1, |slot| classes[slot]);
-            assert_eq!(table.counts, [classes[table.slots[1]], third]);
-            assert_eq!(table.entries.len(), (classes[table.slots[0]] * table.counts[0] * third) as usize);
-            assert!((0..table.entries.len()).all(|at| table.entries.get(at) < table.classes));
+            let own = [classes[table.slots[1]], table.third.map_or(1, |slot| classes[slot])];
+            let shifts = config.index == PlaceBy::Shift;
+            let counts = if shifts { own.map(u32::next_power_of_two) } else { own };
+            assert_eq!((table.counts, table.shifts), (counts, shifts.then(|| counts.map(u32::ilog2))));
+            assert_eq!(table.length, (classes[table.slots[0]] * counts[0] * counts[1]) as usize);
+            assert!((0..table.length).all(|at| table.cells.get(at, config.count) < table.classes), "{config:?}");
         }
-    }
-}
-
-/// Entries have 16 bits up to 65,535 and 32 bits beyond, which the budget is asked for.
-#[test]
-fn entries_become_long_where_one_needs_it() {
-    let write = |most: u32, allowed: usize| {
-        let mut spending = Spending { used: 0, allowed };
-        let mut writer = Writer::new(4, &mut spending, 0, "table 1".to_owned())?;
-        writer.row(&[7, 65_535])?;
-        writer.row(&[most, 1])?;
-        Ok::<_, crate::error::BuildError>(writer.finish())
-    };
-    for (most, bytes) in [(65_535, 8), (65_536, 16)] {
-        let entries = write(most, bytes).expect("it fits");
-        assert_eq!((matches!(entries, Entries::Long(_)), entries.bytes()), (bytes == 16, bytes));
-        assert_eq!([0, 1, 2, 3, 4].map(|at| entries.get(at)), [7, 65_535, most, 1, 0]);
-        assert_eq!(write(most, bytes - 1).expect_err("too little").bytes_needed(), Some((bytes, bytes - 1)));
     }
 }
