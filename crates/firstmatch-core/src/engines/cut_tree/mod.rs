@@ -47,7 +47,7 @@
 //!
 //! # Cost
 //! A lookup visits one node a level of each tree and the lists on its way. `stats` has the most tests and lines. A list
-//! ends at the first block whose ranks cannot improve the answer. In trees of at least 8 MiB sixteen keys walk side by
+//! ends at the first block whose ranks cannot improve the answer. In trees of at least 2 MiB sixteen keys walk side by
 //! side; a smaller tree is faster key by key, because the processor overlaps such lookups by itself.
 //!
 //! A build makes at most [`Config::visits`] visits per region, and holds the lists of leaves, their boxes and the cells

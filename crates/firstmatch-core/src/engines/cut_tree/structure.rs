@@ -15,8 +15,11 @@ use crate::schema::Schema;
 pub(super) const NO_LIST: u32 = u32::MAX;
 /// Bit of the first rank of a block that ends its list.
 pub(super) const LAST: u32 = 1 << 31;
-/// Bytes of a tree from which batches are interleaved, more than a second-level cache and its share of the next.
-const FAR_BYTES: usize = 8 << 20;
+/// Bytes of a tree from which batches are interleaved.
+///
+/// On an AMD EPYC with second-level caches of 1 MiB, interleaved walks took 0.9 to 1.2 times as long up to 1.7 MiB, 0.8 to
+/// 1 times from 2 MiB on, and 0.4 to 0.7 times from 5 MiB on.
+const FAR_BYTES: usize = 2 << 20;
 /// Number of words of a node, and of nodes in a line.
 pub(super) const NODE_WORDS: usize = NODE_BYTES / size_of::<u32>();
 const LINE_NODES: usize = LINE_WORDS / NODE_WORDS;

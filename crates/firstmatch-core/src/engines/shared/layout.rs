@@ -22,7 +22,8 @@ pub enum Layout {
     DepthFirst,
     /// Van Emde Boas: the upper half of the levels, then each tree below it, and again within each part.
     VanEmdeBoas,
-    /// Blocks of one page: a group with the groups below it, breadth first, until the page is full.
+    /// Blocks of one page: a group with the groups below it, breadth first, until the page is full. A larger group begins
+    /// anywhere.
     Pages,
     /// Blocks of one page, each of blocks of one cache line; groups of up to a line never straddle two.
     PagesAndLines,
@@ -50,7 +51,10 @@ pub(crate) struct Placement {
 /// A page has `page` nodes and a cache line `line`. A group below several nodes belongs to the first that a walk level by
 /// level comes to.
 pub(crate) fn place(groups: &[Group], layout: Layout, page: usize, line: usize) -> Placement {
-    let tree = Tree::of(groups);
+    let mut tree = Tree::of(groups);
+    if matches!(layout, Layout::Pages | Layout::PagesAndLines) {
+        tree.heaviest_first(groups);
+    }
     let mut cursor = Cursor { first: vec![0; groups.len()], next: 0 };
     match layout {
         Layout::AsBuilt => (0..groups.len()).for_each(|group| cursor.put(groups, group)),
@@ -98,10 +102,10 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// Goes on to the next unit of `unit` nodes, unless `nodes` nodes fit in the rest of this one.
+    /// Goes on to the next unit of `unit` nodes, unless `nodes` nodes fit in the rest of this one or in none.
     fn begin(&mut self, nodes: usize, unit: usize) {
         let used = self.next % unit;
-        if used > 0 && used + nodes > unit {
+        if used > 0 && used + nodes > unit && nodes <= unit {
             self.next += unit - used;
         }
     }
@@ -143,6 +147,15 @@ impl Tree {
         Self { order, below, depth }
     }
 
+    /// Orders the groups below each one by the nodes of their trees, because more packets go where more rules are.
+    fn heaviest_first(&mut self, groups: &[Group]) {
+        let mut weights: Vec<usize> = groups.iter().map(|group| group.nodes).collect();
+        for &group in self.order.iter().rev() {
+            weights[group] += self.below[group].iter().map(|&below| weights[below]).sum::<usize>();
+            self.below[group].sort_by_key(|&below| std::cmp::Reverse(weights[below]));
+        }
+    }
+
     /// Number of levels.
     fn height(&self) -> usize {
         self.order.last().map_or(0, |&group| self.depth[group] + 1)
@@ -163,8 +176,8 @@ impl Tree {
 
     /// Partitions `members`, which go level by level, into blocks of at most `capacity` nodes.
     ///
-    /// A block has the first member that has none yet, then its descendants, breadth first, as far as they fit. A
-    /// descendant that does not fit is left for another block, and after [`MISFITS`] of them the block is closed. Where
+    /// A block has the first member that has none yet, then its descendants, breadth first and the heaviest tree before
+    /// others, as far as they fit. A descendant that does not fit is left for another block, and after [`MISFITS`] of them the block is closed. Where
     /// descendants end before the block is full, the next first member follows. A larger group is a block with what fits
     /// in the rest of its last unit.
     fn blocks(&self, groups: &[Group], members: &[usize], capacity: usize) -> Vec<Vec<usize>> {
