@@ -199,7 +199,7 @@ fn what_is_bad_is_named_and_the_rest_runs() {
             good.replacen("\"tuplemerge\"", "\"tuplemurge\"", 1),
             "there is no engine `tuplemurge`; expected one of ",
         ),
-        ("config.toml", good.replace("spill", "spil"), "unknown field `spil`"),
+        ("config.toml", good.replace("spill", "spil"), "this engine has no option `spil`"),
         (
             "aside.toml",
             good.replacen("[[engines]]", "[[engines]]\nsteps_aside = false", 1),
