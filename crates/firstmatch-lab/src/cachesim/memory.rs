@@ -113,7 +113,12 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
+    use firstmatch_core::Classifier;
+    use firstmatch_core::engines::cut_tree::{self, CutTree, Layout};
+    use firstmatch_generate::{rules, trace};
+
     use super::*;
+    use crate::workload;
 
     fn shapes(texts: &[&str]) -> Vec<CacheShape> {
         texts.iter().map(|text| text.parse().expect("a shape")).collect()
@@ -166,5 +171,32 @@ mod tests {
         let expected =
             [("TLB 1, pages of 4 KiB", 9, 9), ("TLB 2, pages of 4 KiB", 9, 5), ("TLB 1, pages of 2 MiB", 9, 2)];
         assert_eq!(counts(&memory), expected.map(|(name, all, missed)| (name.to_owned(), all, missed)));
+    }
+
+    /// The lines and pages that an engine counts are those that caches of blocks of that size miss, each walk anew.
+    #[test]
+    fn counted_lines_and_pages_are_those_of_the_caches() {
+        let config = rules::Config { rules: 2000, ..Default::default() };
+        let set = rules::generate(&config).expect("rules");
+        let work = workload::drawn(&set, &trace::Config { headers: 2000, ..Default::default() }).expect("packets");
+        for layout in [Layout::BreadthFirst, Layout::VanEmdeBoas, Layout::Pages, Layout::PagesAndLines] {
+            let config = cut_tree::Config { binth: 2, layout, page_bytes: 1024, trees: 1, ..Default::default() };
+            let tree = CutTree::build(&work.lowered, &config).expect("no budget");
+            let mut missed = [0; 2];
+            for at in 0..work.keys.len() {
+                let places = tree.walk(&work.keys.keys().slice(at, at + 1));
+                for (missed, shape) in missed.iter_mut().zip(shapes(&["1048576,full,64", "1048576,full,1024"])) {
+                    let mut cache = Cache::new(shape);
+                    places.iter().for_each(|&place| {
+                        cache.access(place as u64, 16);
+                    });
+                    *missed += cache.misses;
+                }
+            }
+            let mut answers = vec![None; work.keys.len()];
+            let counts = tree.count_batch(&mut tree.scratch(), &work.keys.keys(), &mut answers);
+            let counted = ["node lines", "node pages"].map(|name| counts.get(name).expect("a count"));
+            assert!(counted == missed && missed[1] > answers.len() as u64, "{layout:?}: {counted:?}, {missed:?}");
+        }
     }
 }

@@ -75,11 +75,11 @@ pub(super) fn run(run: &Example, _: Option<&Path>, out: &mut dyn Write, emit: Em
     Ok(())
 }
 
-/// Returns a count of an engine by name.
-pub(super) fn count_of(counts: &NamedCounts, name: &str) -> anyhow::Result<f64> {
+/// Returns a count of an engine by name, or the sum of several joined by `+`.
+pub(super) fn count_of(counts: &NamedCounts, names: &str) -> anyhow::Result<f64> {
     let known = || counts.iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
-    let count = counts.get(name).with_context(|| format!("nothing counts `{name}`; expected one of {}", known()))?;
-    Ok(count as f64)
+    let one = |name| counts.get(name).with_context(|| format!("nothing counts `{name}`; expected one of {}", known()));
+    names.split('+').try_fold(0.0, |sum, name| Ok(sum + one(name)? as f64))
 }
 
 #[cfg(test)]

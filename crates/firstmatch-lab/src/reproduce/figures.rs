@@ -20,8 +20,12 @@ pub(super) struct About {
     pub(super) measure: Option<Measure>,
     /// Traffic of a contest; by default the first of the entry.
     pub(super) traffic: Option<Traffic>,
-    /// Part of the memory; by default all of it.
+    /// Part of the memory, parts joined by `+`, or a count of what was built; by default all of the memory.
     pub(super) part: Option<String>,
+    /// Count or part that this is divided by.
+    pub(super) per: Option<String>,
+    /// Figure that is to be exceeded.
+    limit: Option<f64>,
     of: Of,
     engines: Vec<String>,
     /// Size of the rule sets; by default all sizes.
@@ -48,6 +52,12 @@ enum Of {
     Ratios,
     /// Ratio at each size alone.
     Gains,
+    /// Mean of the first engine at each size.
+    Sizes,
+    /// Millions of lookups or updates per second of the first engine at each size.
+    Rates,
+    /// Least size at which the mean of the first engine exceeds the limit.
+    Exceeds,
     /// Number of pairs of profile and size on which the first engine is better than the second.
     Won,
     /// Whether the first engine is better than the second on every profile and size.
@@ -122,6 +132,13 @@ impl Figures {
         self.all[engine][place.profile][place.size] += figure;
     }
 
+    /// Combines each figure with that of others.
+    pub(super) fn combined(mut self, others: &Self, with: impl Fn(f64, f64) -> f64) -> Self {
+        let own = self.all.iter_mut().flatten().flatten();
+        own.zip(others.all.iter().flatten().flatten()).for_each(|(own, other)| *own = with(*own, *other));
+        self
+    }
+
     /// Returns the mean over the profiles of an engine at each size.
     pub(super) fn means(&self, engine: usize) -> Vec<f64> {
         (0..self.sizes.len()).map(|s| mean(self.all[engine].iter().map(|sizes| sizes[s]))).collect()
@@ -189,7 +206,7 @@ impl Figures {
         let sizes: Vec<usize> = (0..self.sizes.len()).filter(|&s| is_meant(self.sizes[s])).collect();
         ensure!(!sizes.is_empty() && !profiles.is_empty(), "it is about no profile, or about none of the sizes");
         let enough = match about.of {
-            Of::Means | Of::Range | Of::Slowest | Of::Exponents => 1,
+            Of::Means | Of::Range | Of::Slowest | Of::Exponents | Of::Sizes | Of::Rates | Of::Exceeds => 1,
             _ => 2,
         };
         ensure!(engines.len() >= enough, "expected {enough} engines at least");
@@ -199,11 +216,12 @@ impl Figures {
         let mean_of = |e: usize| mean(sizes.iter().map(|&s| over(s, &|p, s| figure(e, p, s))));
         let ratio = |s: usize| over(s, &|p, s| figure(1, p, s) / figure(0, p, s));
         let cells = || sizes.iter().flat_map(|&s| profiles.iter().map(move |&p| (p, s)));
+        let first = |s: usize| over(s, &|p, s| figure(0, p, s));
         let best_of_others = |s: usize| {
             let others = (1..engines.len()).map(|e| over(s, &|p, s| figure(e, p, s)));
             others.fold(f64::INFINITY, f64::min)
         };
-        let first_wins = |s: usize| over(s, &|p, s| figure(0, p, s)) <= best_of_others(s);
+        let first_wins = |s: usize| first(s) <= best_of_others(s);
         let size = |found: Option<&usize>| found.map_or(f64::NAN, |&s| self.sizes[s] as f64);
         let mut reach = Reach::Whole;
         let numbers = match about.of {
@@ -216,6 +234,14 @@ impl Figures {
                 ratios.into_iter().chain([all]).collect()
             }
             Of::Gains => sizes.iter().map(|&s| ratio(s)).collect(),
+            Of::Sizes => sizes.iter().map(|&s| first(s)).collect(),
+            Of::Rates => sizes.iter().map(|&s| 1.0 / first(s)).collect(),
+            Of::Exceeds => {
+                let limit = about.limit.context("expected a `limit`")?;
+                let found = sizes.iter().find(|&&s| first(s) > limit);
+                reach = at_the(found.or(sizes.last()), if found.is_some() { sizes.first() } else { sizes.last() });
+                vec![size(found)]
+            }
             Of::Won => vec![cells().filter(|&(p, s)| figure(0, p, s) < figure(1, p, s)).count() as f64],
             Of::Everywhere => {
                 let pairs: Vec<_> = cells().map(|(p, s)| (figure(0, p, s), figure(1, p, s))).collect();
@@ -244,7 +270,7 @@ impl Figures {
                 reach = at_the(found, sizes.last());
                 vec![size(found)]
             }
-            Of::Lead => vec![mean(sizes.iter().map(|&s| best_of_others(s) / over(s, &|p, s| figure(0, p, s))))],
+            Of::Lead => vec![mean(sizes.iter().map(|&s| best_of_others(s) / first(s)))],
             Of::Slowest => vec![1.0 / cells().map(|(p, s)| figure(0, p, s)).fold(0.0, f64::max)],
             Of::Exponents => {
                 ensure!(sizes.len() > 1, "expected two sizes at least");

@@ -25,16 +25,40 @@ pub(super) struct Memory {
     lists: u64,
     #[serde(default)]
     smoothing: u8,
+    /// Unit of the figures that claims are about.
+    #[serde(default)]
+    unit: Unit,
     engines: Vec<Engine>,
     pub(super) claims: Vec<About>,
 }
 
-const MIB: f64 = (1 << 20) as f64;
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+enum Unit {
+    #[default]
+    MiB,
+    /// Millions of bytes.
+    MB,
+    #[serde(rename = "bytes")]
+    Bytes,
+}
 
-/// MiB of every engine: of each part by its name, and of all parts as the allocator counts them.
+impl Unit {
+    fn bytes(self) -> f64 {
+        match self {
+            Self::MiB => f64::from(1 << 20),
+            Self::MB => 1e6,
+            Self::Bytes => 1.0,
+        }
+    }
+}
+
+/// Memory of every engine: of each part by its name, and of all parts as the allocator counts them.
+///
+/// Beside them are the counts of what was built.
 struct Parts {
     all: Figures,
     by_name: BTreeMap<&'static str, Figures>,
+    counts: BTreeMap<&'static str, Figures>,
 }
 
 /// Builds the engines as a contest does, without packets, and counts what they keep.
@@ -42,8 +66,9 @@ pub(super) fn run(run: &Memory, seeds: Option<&Path>, out: &mut dyn Write, emit:
     ensure!(!run.engines.is_empty(), "there is no engine");
     let bias = Bias::smoothed(run.smoothing);
     let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, bias, seeds };
-    let none = |what: &str| Figures::new(format!("MiB{what}"), false, run.engines.iter().map(Engine::name), &plan);
-    let (mut parts, mut rules) = (Parts { all: none(""), by_name: BTreeMap::new() }, vec![0.0; run.sizes.len()]);
+    let none = || Figures::new(format!("{:?}", run.unit), false, run.engines.iter().map(Engine::name), &plan);
+    let mut parts = Parts { all: none(), by_name: BTreeMap::new(), counts: BTreeMap::new() };
+    let mut rules = vec![0.0; run.sizes.len()];
     let mut digest = Running::default();
     let lists = (run.lists * run.profiles.len() as u64) as f64;
     plan.each(|place, set| {
@@ -52,11 +77,15 @@ pub(super) fn run(run: &Memory, seeds: Option<&Path>, out: &mut dyn Write, emit:
         let lowered = lower(&set, &set.schemas()[0], &ExpansionLimits::default())?;
         for (e, engine) in run.engines.iter().enumerate() {
             let (built, memory) = counted(|| built_of(&lowered, engine, place.seed));
-            let share = |bytes: usize| bytes as f64 / MIB / run.lists as f64;
+            let share = |bytes: usize| bytes as f64 / run.unit.bytes() / run.lists as f64;
             parts.all.add(e, place, share(memory.kept));
-            for (name, bytes) in built?.stats().bytes {
-                let part = parts.by_name.entry(name).or_insert_with(|| none(&format!(" of {name}")));
-                part.add(e, place, share(bytes));
+            let stats = built?.stats();
+            for (name, bytes) in stats.bytes {
+                parts.by_name.entry(name).or_insert_with(none).add(e, place, share(bytes));
+            }
+            for (name, count) in stats.counts.iter() {
+                let counts = parts.counts.entry(name).or_insert_with(none);
+                counts.add(e, place, count as f64 / run.lists as f64);
             }
         }
         Ok(())
@@ -70,7 +99,8 @@ pub(super) fn run(run: &Memory, seeds: Option<&Path>, out: &mut dyn Write, emit:
 }
 
 impl Parts {
-    /// Prints a table for each engine: KiB of its parts, of all together, and bytes a rule, by the number of rules.
+    /// Prints a table for each engine: KiB of its parts, of all together, and bytes a rule, by the number of rules; then
+    /// its counts.
     fn print(&self, run: &Memory, rules: &[f64], out: &mut dyn Write) -> anyhow::Result<()> {
         for (e, engine) in run.engines.iter().enumerate() {
             let mut head = vec![format!("{}, KiB", engine.name())];
@@ -79,34 +109,51 @@ impl Parts {
             let mut row = |name: &str, figures: Vec<f64>| {
                 table.add_row([name.to_owned()].into_iter().chain(figures.iter().map(|figure| format!("{figure:.1}"))));
             };
-            for (name, part) in &self.by_name {
-                let means = part.means(e);
-                if means.iter().any(|&mean| mean > 0.0) {
-                    row(name, means.iter().map(|mean| mean * 1024.0).collect());
+            let bytes = run.unit.bytes();
+            let scaled = |means: Vec<f64>| means.iter().map(|mean| mean * bytes / 1024.0).collect();
+            let is_there = |means: &[f64]| means.iter().any(|&mean| mean > 0.0);
+            for (name, means) in self.by_name.iter().map(|(name, part)| (name, part.means(e))) {
+                if is_there(&means) {
+                    row(name, scaled(means));
                 }
             }
             let all = self.all.means(e);
-            row("all", all.iter().map(|mean| mean * 1024.0).collect());
-            row("bytes a rule", all.iter().zip(rules).map(|(mean, rules)| mean * MIB / rules).collect());
+            row("bytes a rule", all.iter().zip(rules).map(|(mean, rules)| mean * bytes / rules).collect());
+            row("all", scaled(all));
+            for (name, means) in self.counts.iter().map(|(name, counts)| (name, counts.means(e))) {
+                if is_there(&means) {
+                    row(&format!("count of {name}"), means);
+                }
+            }
             writeln!(out, "{table}")?;
         }
         Ok(())
     }
 
-    fn of(&self, about: &About) -> anyhow::Result<&Figures> {
+    fn of(&self, about: &About) -> anyhow::Result<Figures> {
         ensure!(about.measure.is_none() && about.traffic.is_none(), "`measure` and `traffic` are for contests");
-        let Some(name) = &about.part else { return Ok(&self.all) };
-        let known = || self.by_name.keys().copied().collect::<Vec<_>>().join(", ");
-        self.by_name
-            .get(name.as_str())
-            .with_context(|| format!("there is no part `{name}`; expected one of {}", known()))
+        let part = about.part.as_ref().map_or_else(|| Ok(self.all.clone()), |names| self.sum(names))?;
+        let Some(per) = &about.per else { return Ok(part) };
+        Ok(part.combined(&self.sum(per)?, |part, per| part / per))
+    }
+
+    /// Returns the sum of parts and counts whose names are joined by `+`.
+    fn sum(&self, names: &str) -> anyhow::Result<Figures> {
+        let known = || self.by_name.keys().chain(self.counts.keys()).copied().collect::<Vec<_>>().join(", ");
+        let one = |name: &str| {
+            let found = self.by_name.get(name).or_else(|| self.counts.get(name)).cloned();
+            found.with_context(|| format!("there is no part `{name}`; expected one of {}", known()))
+        };
+        let mut names = names.split('+');
+        let first = one(names.next().unwrap_or_default())?;
+        names.try_fold(first, |sum, name| Ok(sum.combined(&one(name)?, |sum, part| sum + part)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::run;
-    use crate::reproduce::{Measured, Outcome};
+    use crate::reproduce::{Measured, Outcome, Reach};
 
     fn outcomes(claims: &str) -> anyhow::Result<(String, Vec<Outcome>)> {
         let text = format!(
@@ -128,6 +175,8 @@ mod tests {
             |id: &str, more: &str| format!("[[claims]]\nid = '{id}'\nof = 'means'\nengines = ['linear']\n{more}");
         let claims =
             claim("small", "rules = 50\npart = 'blocks'\n") + &claim("large", "rules = 400\npart = 'blocks'\n");
+        let per = "part = 'blocks+blocks'\nper = 'blocks'\n";
+        let claims = claims + &claim("twice", per) + &claim("size", per).replace("'means'", "'exceeds'\nlimit = 1.5");
         let (out, both) = outcomes(&claims).expect("a run");
         for expected in ["| tuplemerge, KiB ", "50 rules", "400 rules", "| blocks ", "| all ", "| bytes a rule "] {
             assert!(out.contains(expected), "{expected}: {out}");
@@ -138,6 +187,8 @@ mod tests {
         };
         assert!(number(&both[1]) > 4.0 * number(&both[0]), "{both:?}");
         assert!(both[0].digest.len() == 32 && both[0].digest == both[1].digest);
+        assert_eq!((number(&both[2]), number(&both[3])), (2.0, 50.0));
+        assert_eq!(both[3].reach, Reach::Edge, "smaller sets may exceed the limit, too");
         for (more, expected) in
             [("part = 'nothing'\n", "there is no part `nothing`"), ("measure = 'lookup'\n", "for contests")]
         {

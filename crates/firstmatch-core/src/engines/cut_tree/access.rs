@@ -1,5 +1,6 @@
 //! Accesses to memory: lines and pages that walks touch, and the model of the dissertation.
 
+use super::config::NODE_BYTES;
 use super::lookup::{Lookup, Touches};
 use super::structure::{CutTree, LAST};
 use crate::engine::{Match, NamedCounts};
@@ -90,6 +91,42 @@ impl Touches for &mut Counter {
         // The last region of a list fills its block.
         let own = ranks.windows(2).filter(|pair| pair[0] & !LAST != pair[1] & !LAST).count();
         self.tests += 1 + own as u64;
+    }
+}
+
+/// Places of the nodes that a walk reads.
+impl Touches for &mut Vec<usize> {
+    fn node(&mut self, index: u32) {
+        self.push(index as usize * NODE_BYTES);
+    }
+}
+
+impl CutTree {
+    /// Returns where the nodes lie that the lookup of a key reads: bytes from the first node on, 16 for each, in order.
+    ///
+    /// A simulator of caches can go by them. Of several keys it is the first one's walk.
+    ///
+    /// # Panics
+    /// If there is no key.
+    ///
+    /// ```
+    /// use firstmatch_core::engines::cut_tree::{Config, CutTree};
+    /// use firstmatch_core::rule::{ExpansionLimits, RuleSet, lower};
+    /// use firstmatch_core::{KeyBuf, Schema};
+    ///
+    /// let schema = Schema::ipv4();
+    /// let rules = lower(&RuleSet::new(schema.clone()), &schema, &ExpansionLimits::default())?;
+    /// let tree = CutTree::build(&rules, &Config::default())?;
+    /// let mut keys = KeyBuf::new(&schema);
+    /// keys.push();
+    /// assert_eq!(tree.walk(&keys.keys()), [0; 0], "without a rule nothing is read");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn walk(&self, keys: &Keys<'_>) -> Vec<usize> {
+        let (mut places, key) = (Vec::new(), keys.slice(0, 1));
+        let lookup = Lookup { engine: self, keys: &key, best: &mut [None], is_alone: true, touches: &mut places };
+        dispatch(self.level, lookup);
+        places
     }
 }
 
