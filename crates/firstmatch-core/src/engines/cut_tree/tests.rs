@@ -116,6 +116,20 @@ fn cuts_take_the_words_that_differ_most() {
     assert!(cuts(&hi, &list[..1]).is_empty());
 }
 
+/// Cells with equal lists share a subtree only if the regions lie in them in the same way.
+#[test]
+fn equal_lists_are_not_equal_subtrees() {
+    let field = |name| Field::new(name, 4, Kind::Range, None);
+    let rules = (1..4).map(|at| vec![(0, Test::Range { lo: at, hi: at + 7 })]);
+    let set = set(&Schema::new(None, vec![field("a"), field("b")]), rules);
+    let cuts = vec![vec![(0, 1)], vec![(0, 2)], vec![(0, 2)]];
+    let config = Config { binth: 1, trees: 1, zoom: false, compact: false, cuts, ..Config::default() };
+    let engine = build(&set, &config);
+    let text = Engine::structure(&engine).expect("a text");
+    assert!(text.starts_with("[a/2: [") && text.contains("] ["), "{text}");
+    check(&engine, &set, &all_packets(), "equal lists");
+}
+
 /// Given cuts are taken as far as a box has the words and bits; the rest is chosen.
 #[test]
 fn given_cuts_need_words_and_bits() {
@@ -181,6 +195,10 @@ fn configs() -> Vec<(&'static str, Config)> {
             Config { dimension: Dimension::MostUnique, compact: false, merge: false, zoom: false, trees: 1, ..hicuts },
         ),
         ("push", Config { push: true, min_push: 1, growth: 16.0, ..hyper.clone() }),
+        (
+            "push, interleaved",
+            Config { push: true, min_push: 1, growth: 16.0, walk: Walk::Interleaved, ..hyper.clone() },
+        ),
         ("covered", Config { remove_covered: true, ..hyper.clone() }),
         ("little memory", Config { extra_bytes: 0, region_bytes: 1, ..hyper.clone() }),
         ("little work", Config { visits: 2, ..hyper.clone() }),

@@ -1,11 +1,34 @@
 //! Elementary intervals of a key word.
 
-use super::products::Interval;
 use crate::engine::budget::Visits;
 use crate::error::BuildError;
 
+/// Value of a word, or of several one behind the other.
+pub(crate) trait Value: Copy + Ord {
+    const FIRST: Self;
+
+    /// Returns the value behind this one, which is not the last.
+    fn next(self) -> Self;
+}
+
+impl Value for u32 {
+    const FIRST: Self = 0;
+
+    fn next(self) -> Self {
+        self + 1
+    }
+}
+
+impl Value for u64 {
+    const FIRST: Self = 0;
+
+    fn next(self) -> Self {
+        self + 1
+    }
+}
+
 /// Product that enters or leaves at a value of a word.
-pub(crate) type Change = (u32, usize);
+pub(crate) type Change<V> = (V, usize);
 
 /// Cuts a word into elementary intervals, and returns the start of each but the first, and the class of each.
 ///
@@ -18,21 +41,21 @@ pub(crate) type Change = (u32, usize);
 ///
 /// # Errors
 /// If `class_of` fails.
-pub(crate) fn sweep(
-    intervals: &[(usize, Interval)],
-    most: u32,
+pub(crate) fn sweep<V: Value>(
+    intervals: &[(usize, (V, V))],
+    most: V,
     visits: &Visits,
-    mut class_of: impl FnMut(&[Change]) -> Result<u32, BuildError>,
-) -> Result<(Vec<u32>, Vec<u32>), BuildError> {
+    mut class_of: impl FnMut(&[Change<V>]) -> Result<u32, BuildError>,
+) -> Result<(Vec<V>, Vec<u32>), BuildError> {
     // Intervals start at `lo` and have ended at `hi + 1`. One that ends with the word never has.
-    let mut changes: Vec<Change> = Vec::with_capacity(2 * intervals.len());
+    let mut changes: Vec<Change<V>> = Vec::with_capacity(2 * intervals.len());
     for &(product, (lo, hi)) in intervals {
         changes.push((lo, product));
-        changes.extend((hi < most).then(|| (hi + 1, product)));
+        changes.extend((hi < most).then(|| (hi.next(), product)));
     }
     changes.sort_unstable();
     visits.add(changes.len());
-    let (first, later) = changes.split_at(changes.partition_point(|&(value, _)| value == 0));
+    let (first, later) = changes.split_at(changes.partition_point(|&(value, _)| value == V::FIRST));
     let (mut starts, mut classes) = (Vec::new(), vec![class_of(first)?]);
     for changes in later.chunk_by(|a, b| a.0 == b.0) {
         let class = class_of(changes)?;
@@ -51,7 +74,7 @@ mod tests {
     #[test]
     fn changes_come_in_order_and_neighbours_of_one_class_are_one_interval() {
         let mut seen = Vec::new();
-        let intervals = [(0, (2, 4)), (1, (4, 9)), (2, (0, 3))];
+        let intervals = [(0, (2, 4)), (1, (4, 9)), (2, (0, 3u32))];
         let found = sweep(&intervals, 9, &Visits::default(), |changes| {
             seen.push(changes.to_vec());
             Ok([0, 1, 2, 2][seen.len() - 1])

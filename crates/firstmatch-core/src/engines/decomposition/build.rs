@@ -1,0 +1,368 @@
+//! Building: columns become searches with classes, and classes become vectors.
+
+use super::columns::{Cells, Column, columns, width};
+use super::config::{Config, RowForm, Superfields};
+use super::cuckoo::Cuckoo;
+use super::rows::{Form, Shape, Vectors};
+use super::structure::{Decomposition, Join, Search};
+use super::tree::Tree;
+use crate::engine::budget::Visits;
+use crate::engines::shared::{Classes, Products, Room, Set, combinations, pairs, sweep};
+use crate::error::BuildError;
+use crate::raw::{Level, Line};
+use crate::rule::Lowered;
+use crate::schema::Schema;
+
+/// Largest number of products, because sparse vectors count their words in 16 bits.
+const MOST_PRODUCTS: usize = 0xFFFF * 64;
+/// Number of products up to which vectors are flat by default.
+const FLAT: usize = 1024;
+/// Largest number of pairs of classes that are joined, and bytes of their sets beyond those of the two.
+const PAIRS: usize = 12 << 10;
+const JOINED: usize = 256 << 10;
+
+/// Search or join in the making.
+struct Slot {
+    from: From,
+    /// Class of each interval, value or pair; later the place of its vector, or its part of a place in a join.
+    values: Vec<u32>,
+    classes: Classes,
+    /// Whether lookups read its vectors, because no join has taken it.
+    is_read: bool,
+}
+
+enum From {
+    Tree {
+        words: Vec<usize>,
+        starts: Vec<u64>,
+    },
+    /// Values one behind the other; the class behind theirs is that of other values.
+    Hash {
+        words: Vec<usize>,
+        keys: Vec<u32>,
+    },
+    Bits {
+        word: usize,
+        mask: u32,
+    },
+    Join([usize; 2]),
+}
+
+/// Sets of products as rows of [`Classes`].
+///
+/// A set with at most one product in 32 is 0 and its products, another one 1 and its bits. So equal sets are equal rows,
+/// and none has more bytes than its bits.
+pub(super) struct Sets {
+    pub(super) here: Set,
+    row: Vec<u32>,
+}
+
+impl Sets {
+    pub(super) fn new(products: usize) -> Self {
+        Self { here: Set::none(products.div_ceil(32)), row: Vec::new() }
+    }
+
+    /// Returns the row of the set at hand.
+    pub(super) fn row(&mut self) -> &[u32] {
+        row_of(&self.here.0, &mut self.row);
+        &self.row
+    }
+}
+
+/// Writes the row of a set, given as bits.
+pub(super) fn row_of(bits: &[u32], row: &mut Vec<u32>) {
+    row.clear();
+    let count: u32 = bits.iter().map(|word| word.count_ones()).sum();
+    if count as usize > bits.len() {
+        row.push(1);
+        row.extend_from_slice(bits);
+        return;
+    }
+    row.push(0);
+    for (at, &word) in (0..).zip(bits).filter(|&(_, &word)| word != 0) {
+        let mut left = word;
+        while left != 0 {
+            row.push(32 * at + left.trailing_zeros());
+            left &= left - 1;
+        }
+    }
+}
+
+/// Writes the products that two rows have in common.
+pub(super) fn common(a: &[u32], b: &[u32], both: &mut Vec<u32>) {
+    both.clear();
+    match (a[0], b[0]) {
+        (1, 1) => {
+            let bits: Vec<u32> = a[1..].iter().zip(&b[1..]).map(|(a, b)| a & b).collect();
+            row_of(&bits, both);
+        }
+        (0, 0) => {
+            both.push(0);
+            let mut others = b[1..].iter().peekable();
+            for product in &a[1..] {
+                while others.next_if(|&other| other < product).is_some() {}
+                both.extend(others.next_if_eq(&product));
+            }
+        }
+        (0, _) => {
+            both.push(0);
+            both.extend(a[1..].iter().filter(|&&product| b[1 + product as usize / 32] >> (product % 32) & 1 != 0));
+        }
+        _ => common(b, a, both),
+    }
+}
+
+/// Returns a row as bits, 64 a word.
+pub(super) fn bits_of(row: &[u32], bits: &mut [u64]) {
+    bits.fill(0);
+    if row[0] == 0 {
+        row[1..].iter().for_each(|&product| bits[product as usize / 64] |= 1 << (product % 64));
+    } else {
+        let words = row[1..].iter().enumerate();
+        words.for_each(|(at, &word)| bits[at / 2] |= u64::from(word) << (32 * (at % 2)));
+    }
+}
+
+/// Number of products of a row.
+fn count(row: &[u32]) -> u64 {
+    if row[0] == 0 { row.len() as u64 - 1 } else { row[1..].iter().map(|word| u64::from(word.count_ones())).sum() }
+}
+
+pub(super) fn build(
+    set: &Lowered,
+    config: &Config,
+    level: Level,
+    visits: &Visits,
+) -> Result<Decomposition, BuildError> {
+    let (config, schema) = (config.bounded(), set.schema());
+    let products = Products::of(set, visits)?;
+    let count = products.len();
+    if count > MOST_PRODUCTS {
+        let what = format!("the rules have {count} products; the vectors of this engine hold at most {MOST_PRODUCTS}");
+        return Err(BuildError::refused(what));
+    }
+    let room = Room { allowed: config.budget.run_bytes.min(config.build_bytes), visits };
+    let cells = Cells::new(schema, &products);
+    let mut slots = Vec::new();
+    if count > 0 {
+        for column in columns(schema, &cells, &config) {
+            slots.push(slot(column, &cells, &products, &room)?);
+            let kept: usize = slots.iter().map(bytes_kept).sum();
+            if kept > room.allowed {
+                return Err(BuildError::bytes(kept, room.allowed));
+            }
+        }
+        // A search that tells no packets apart is dropped, but one always stays.
+        if slots.iter().any(|slot| slot.classes.len() > 1) {
+            slots.retain(|slot| slot.classes.len() > 1);
+        } else {
+            slots.truncate(1);
+            if slots.is_empty() {
+                slots.push(slot(Column::Intervals(vec![0]), &cells, &products, &room)?);
+            }
+        }
+        if config.superfields == Superfields::Chosen {
+            join(&mut slots, &room)?;
+        }
+    }
+    visits.check()?;
+    drop(cells);
+    let form = match config.rows {
+        RowForm::Flat => Form::Flat,
+        RowForm::Summed => Form::Summed,
+        RowForm::Sparse => Form::Sparse,
+        RowForm::Auto if count <= FLAT => Form::Flat,
+        RowForm::Auto => Form::Sparse,
+    };
+    finish(set, &config, level, products, slots, Shape::new(form, count))
+}
+
+/// Number of bytes that the sets and values of a slot take while the engine is built.
+fn bytes_kept(slot: &Slot) -> usize {
+    let keys = match &slot.from {
+        From::Tree { starts, .. } => size_of_val(&starts[..]),
+        From::Hash { keys, .. } => size_of_val(&keys[..]),
+        _ => 0,
+    };
+    keys + size_of_val(&slot.values[..]) + size_of_val(slot.classes.rows())
+}
+
+/// Returns the search of a column, with the class of each of its values.
+fn slot(column: Column, cells: &Cells<'_>, products: &Products, room: &Room<'_>) -> Result<Slot, BuildError> {
+    let (mut sets, mut classes) = (Sets::new(products.len()), Classes::default());
+    let (from, values) = match column {
+        Column::Intervals(words) => {
+            let one = |product: usize| (product, cells.interval(&words, product));
+            let most = words.iter().map(|&word| &cells.words[word]);
+            let most = most.fold(0, |most, word| most << width(word) | u64::from(word.max));
+            let intervals: Vec<(usize, (u64, u64))> = match words[..] {
+                [word] => (0..products.len())
+                    .flat_map(|product| cells.of(word, product))
+                    .map(|&(product, (lo, hi))| (product, (u64::from(lo), u64::from(hi))))
+                    .collect(),
+                _ => (0..products.len()).map(one).collect(),
+            };
+            let (starts, values) = sweep(&intervals, most, room.visits, |changes| {
+                changes.iter().for_each(|&(_, product)| sets.here.toggle(product));
+                classes.of(sets.row(), room)
+            })?;
+            (From::Tree { words, starts }, values)
+        }
+        Column::Exact(words) => {
+            let single = |word, product| cells.single(word, product);
+            let key = |product| words.iter().map(|&word| single(word, product)).collect::<Option<Vec<u32>>>();
+            let mut keyed: Vec<(Vec<u32>, usize)> = Vec::new();
+            for product in 0..products.len() {
+                match key(product) {
+                    Some(key) => keyed.push((key, product)),
+                    None => sets.here.toggle(product),
+                }
+            }
+            room.visits.add(products.len() * words.len());
+            keyed.sort_unstable();
+            let (mut keys, mut values) = (Vec::new(), Vec::new());
+            for own in keyed.chunk_by(|a, b| a.0 == b.0) {
+                own.iter().for_each(|&(_, product)| sets.here.toggle(product));
+                keys.extend_from_slice(&own[0].0);
+                values.push(classes.of(sets.row(), room)?);
+                own.iter().for_each(|&(_, product)| sets.here.toggle(product));
+            }
+            // Other values have the products that leave the words open.
+            values.push(classes.of(sets.row(), room)?);
+            (From::Hash { words, keys }, values)
+        }
+        Column::Masked { word, bits } => {
+            let values = combinations(&products.masks, word, bits, room.visits, |holding| {
+                holding.for_each(|product| sets.here.toggle(product));
+                let class = classes.of(sets.row(), room);
+                sets.here.0.fill(0);
+                class
+            })?;
+            (From::Bits { word, mask: bits }, values)
+        }
+    };
+    Ok(Slot { from, values, classes, is_read: true })
+}
+
+/// Joins the two slots of fewest classes, again and again while it pays.
+fn join(slots: &mut Vec<Slot>, room: &Room<'_>) -> Result<(), BuildError> {
+    loop {
+        let of = |(index, slot): (usize, &Slot)| slot.is_read.then(|| (slot.classes.len(), index));
+        let mut left: Vec<(usize, usize)> = slots.iter().enumerate().filter_map(of).collect();
+        left.sort_unstable();
+        let &[(a, first), (b, second), ..] = &left[..] else { return Ok(()) };
+        if a * b > PAIRS {
+            return Ok(());
+        }
+        let own = [first, second].map(|slot| size_of_val(slots[slot].classes.rows())).iter().sum::<usize>();
+        let small = Room { allowed: own.max(JOINED).min(room.allowed), ..*room };
+        let Ok((values, classes)) = pairs(&slots[first].classes, &slots[second].classes, common, &small) else {
+            return room.visits.check();
+        };
+        slots[first].values.iter_mut().for_each(|value| *value *= b as u32);
+        [first, second].iter().for_each(|&slot| slots[slot].is_read = false);
+        slots.push(Slot { from: From::Join([first, second]), values, classes, is_read: true });
+    }
+}
+
+/// Writes the vectors, and replaces classes by their places.
+fn finish(
+    set: &Lowered,
+    config: &Config,
+    level: Level,
+    products: Products,
+    mut slots: Vec<Slot>,
+    shape: Shape,
+) -> Result<Decomposition, BuildError> {
+    let mut bits = vec![0u64; products.len().div_ceil(64)];
+    // Sizes first, because the budget is checked before memory is taken.
+    let (mut lines, mut vectors, mut longest) = (0, 0, vec![0; slots.len()]);
+    let mut sizes: Vec<Vec<usize>> = Vec::new();
+    for (slot, longest) in slots.iter().zip(&mut longest).filter(|(slot, _)| slot.is_read) {
+        let of = |class| {
+            bits_of(slot.classes.row(class), &mut bits);
+            shape.lines(&bits)
+        };
+        let own: Vec<usize> = (0..slot.classes.len()).map(of).collect();
+        *longest = own.iter().copied().max().unwrap_or(0);
+        lines += own.iter().sum::<usize>();
+        vectors += own.len();
+        sizes.push(own);
+    }
+    let summaries = if shape.form == Form::Summed { vectors * shape.groups } else { 0 };
+    let needed = lines * size_of::<Line>() + summaries * size_of::<u64>();
+    if needed > config.budget.run_bytes {
+        return Err(BuildError::bytes(needed, config.budget.run_bytes));
+    }
+    let mut read: Vec<usize> = (0..slots.len()).filter(|&slot| slots[slot].is_read).collect();
+    let mut all = Vectors {
+        form: shape.form,
+        row_lines: shape.row_lines,
+        groups: shape.groups,
+        lines: vec![Line::default(); lines].into(),
+        summaries: Box::default(),
+    };
+    let (mut summaries, mut next, mut number) = (Vec::with_capacity(summaries), 0, 0);
+    for (&slot, sizes) in read.iter().zip(&sizes) {
+        let Slot { classes, values, .. } = &mut slots[slot];
+        let mut places = Vec::with_capacity(classes.len());
+        for (class, &size) in sizes.iter().enumerate() {
+            bits_of(classes.row(class), &mut bits);
+            shape.write(&bits, &mut all.lines[next..next + size], &mut summaries);
+            places.push(if shape.form == Form::Sparse { next as u32 } else { number });
+            (next, number) = (next + size, number + 1);
+        }
+        values.iter_mut().for_each(|value| *value = places[*value as usize]);
+    }
+    all.summaries = summaries.into();
+    if config.sparsest_first {
+        let rules = |slot: usize| {
+            let classes = &slots[slot].classes;
+            (0..classes.len()).map(|class| count(classes.row(class))).sum::<u64>() / classes.len().max(1) as u64
+        };
+        let mean: Vec<u64> = (0..slots.len()).map(|slot| if slots[slot].is_read { rules(slot) } else { 0 }).collect();
+        read.sort_by_key(|&slot| mean[slot]);
+    }
+    let (mut searches, mut joins) = (Vec::new(), Vec::new());
+    for Slot { from, mut values, .. } in slots {
+        match from {
+            From::Tree { words, starts } => {
+                let parts: Vec<(usize, u32)> = words.iter().map(|&word| (word, bits_in(set.schema(), word))).collect();
+                let is_wide = parts.iter().map(|&(_, bits)| bits).sum::<u32>() > u32::BITS;
+                searches.push(Search::Tree { parts: parts.into(), tree: Tree::new(is_wide, &starts, values) });
+            }
+            From::Hash { words, keys } => {
+                let miss = values.pop().unwrap_or_default();
+                let Config { functions, slots, seed, .. } = *config;
+                let hash = Cuckoo::new(words.len(), &keys, &values, miss, functions, slots, seed)?;
+                searches.push(Search::Hash { words: words.into(), hash });
+            }
+            From::Bits { word, mask } => searches.push(Search::Bits { word, mask, values: values.into() }),
+            From::Join(slots) => joins.push(Join { slots, values: values.into() }),
+        }
+    }
+    let built = Decomposition {
+        schema: set.schema().clone(),
+        level,
+        longest: read.iter().map(|&slot| longest[slot]).collect(),
+        searches: searches.into(),
+        joins: joins.into(),
+        read: read.into(),
+        vectors: all,
+        stop: config.stop,
+        sub_vector: config.sub_vector,
+        in_flight: config.interleave,
+        matches: products.matches.into(),
+        rules: products.firsts.len() - 1,
+        regions: set.regions().len(),
+    };
+    let needed = built.bytes().iter().map(|(_, bytes)| bytes).sum();
+    if needed > config.budget.run_bytes {
+        return Err(BuildError::bytes(needed, config.budget.run_bytes));
+    }
+    Ok(built)
+}
+
+fn bits_in(schema: &Schema, word: usize) -> u32 {
+    width(&schema.words()[word])
+}

@@ -1,0 +1,164 @@
+//! `decomposition`: a search for each field, and the rules that all searches have in common.
+//!
+//! # Idea
+//! Each group of fields (a *superfield*) is searched on its own. A search gives a vector with a bit for each product of
+//! rules, in order of rank, that is set where the product holds the values found. The AND of all vectors has the rules
+//! that match, and its first bit is the answer.
+//!
+//! Ranges and prefixes are searched in a tree of interval starts, exact values in a hash table. Equal vectors are stored
+//! once. For example, rule 0 is VLAN 100 and rule 1 port 80: VLAN 100 has the vector 11, any other 01; port 80 has 11,
+//! any other 10. A packet of VLAN 7 to port 80 has 01 and 11, so rule 1 matches.
+//!
+//! It is for rules over many fields, such as OpenFlow tables, and for the paper. With the five fields of IP rules
+//! [`bit_vector`](mod@crate::engines::bit_vector), up to one or two thousand rules, and
+//! [`bit_select`](mod@crate::engines::bit_select) are faster.
+//!
+//! # Layout in memory
+//! - *Trees*: nodes are cache lines of 16 starts of 32 bits, or 8 of 64 bits for words one behind the other. The place of
+//!   a child follows from those of its parent and of the count of starts that are at most the key.
+//! - *Hash tables*: slots with the words of a value and the place of its vector, padded to a power of two. A value is in
+//!   one of the slots that two hashes choose (cuckoo hashing); a search reads both.
+//! - *Tables*: an entry for each value of up to eight bits that masks test, and for pairs of classes ([`Superfields`]).
+//! - *Vectors* ([`RowForm`]): *flat* ones have all bits, in whole cache lines. *Summed* ones have a bit for each line
+//!   besides. *Sparse* ones have a bit for each word of 64, then the number of words before each 64 of these bits, if
+//!   there are more, and then the words that are not zero. For example, rules 3, 70 and 20,000 of 32,768 are 64 bytes of
+//!   bits, 16 of numbers and 24 of words, padded to 128.
+//! - *Matches*: rule and priority by product, 16 bytes each.
+//!
+//! # Cost
+//! A level of a tree reads a line, a hash table two. Flat vectors take a line for each 512 products; sparse ones one for
+//! most packets and fields. Searches go side by side over [`Config::interleave`] keys, so that their reads overlap.
+//!
+//! Vectors take classes × products bits at most, and are counted before they are made. [`Config::build_bytes`] limits
+//! the sets of rules that a build keeps.
+//!
+//! # Paper
+//! Y. R. Qu, S. Zhou and V. K. Prasanna, *Performance Modeling and Optimizations for Decomposition-based Large-scale
+//! Packet Classification on Multi-core Processors* (University of Southern California, about 2014).
+//! [`Config::paper`] has its grouped fields and early termination, [`Config::plain`] neither.
+//!
+//! # Deviations
+//! - Rules with several regions are products, one bit each, wherever they are a product of sets.
+//! - A value that is not in a hash table has the vector of the rules that leave the field open, and an absent value is a
+//!   value like any other.
+//! - Where a rule leaves a leading field of a group open, the paper's cross product explodes. Such a group is searched
+//!   field by field.
+//! - Keys in flight on one thread stand for the paper's concurrent threads.
+//! - By default ([`Config::default`]): sparse vectors, merges that end once no rule is left, groups by the rules, and the
+//!   sparsest vectors first.
+
+mod build;
+mod columns;
+mod config;
+mod cuckoo;
+mod lookup;
+mod rows;
+mod structure;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub use config::{Config, RowForm, Stop, Superfields};
+pub use structure::Decomposition;
+
+use crate::engine::budget::Visits;
+use crate::engine::entry::Entry;
+use crate::engine::options;
+use crate::engine::{Engine, Match, NamedCounts, Stats};
+use crate::error::BuildError;
+use crate::key::Keys;
+use crate::raw::{Level, dispatch};
+use crate::rule::Lowered;
+use crate::schema::Schema;
+use rows::Unwatched;
+
+impl Decomposition {
+    /// Builds the engine from the regions of `set`.
+    ///
+    /// # Errors
+    /// If it would exceed the budget or [`Config::build_bytes`], the rules have more than four million products, hash
+    /// functions find no place for all values, or this machine lacks the forced instruction set.
+    pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        Self::build_within(set, config, &Visits::default())
+    }
+
+    /// Builds the engine within the visits of regions that `visits` allows.
+    pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
+        let level = Level::choose(config.simd)?;
+        build::build(set, config, level, visits)
+    }
+}
+
+impl Engine for Decomposition {
+    type Scratch = lookup::Places;
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn new_scratch(&self) -> lookup::Places {
+        lookup::Places::new(self.searches.len() + self.joins.len(), self.read.len())
+    }
+
+    fn stats(&self) -> Stats {
+        Stats {
+            rules: self.rules,
+            regions: self.regions,
+            bytes: self.bytes(),
+            tables: 1,
+            worst_tests: self.matches.len(),
+            worst_lines: self.search_lines() + self.merge_lines() + 1,
+            longest_bucket: 0,
+            overflow: 0,
+            keeps_shadowed: true,
+            counts: NamedCounts::from([
+                ("searches", self.searches.len() as u64),
+                ("joins", self.joins.len() as u64),
+                ("vectors read", self.read.len() as u64),
+                ("vector lines", self.vectors.lines.len() as u64),
+            ]),
+        }
+    }
+
+    fn improve(&self, scratch: &mut lookup::Places, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        dispatch(self.level, lookup::Lookup { engine: self, places: scratch, keys, best, watch: Unwatched });
+    }
+
+    /// Counts searches and joins, lines of vectors, and the cache lines of all with those of matches.
+    ///
+    /// Each merge decides all products, which count as tested.
+    fn count(&self, scratch: &mut lookup::Places, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
+        if self.matches.is_empty() {
+            return NamedCounts::default();
+        }
+        let mut counter = lookup::LineCounter::default();
+        let mut alone = vec![None; best.len()];
+        let lookup = lookup::Lookup { engine: self, places: scratch, keys, best: &mut alone, watch: &mut counter };
+        dispatch(self.level, lookup);
+        let (count, found) = (best.len() as u64, alone.iter().flatten().count() as u64);
+        for (best, found) in best.iter_mut().zip(&alone) {
+            found.iter().for_each(|found| found.improve(best));
+        }
+        NamedCounts::from([
+            ("searches", count * self.searches.len() as u64),
+            ("joins", count * self.joins.len() as u64),
+            ("vector lines", counter.lines),
+            ("tests", count * self.matches.len() as u64),
+            ("lines", count * self.search_lines() as u64 + counter.lines + found),
+        ])
+    }
+}
+
+/// Entry of the registry.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "decomposition",
+    summary: "a search for each field and the rules that all have in common: for rules over many fields",
+    options: || options::options(config::OPTIONS),
+    build: |rules, settings| {
+        let mut config =
+            Config { budget: settings.budget, simd: settings.simd, seed: settings.seed, ..Config::default() };
+        options::configure(config::OPTIONS, &settings.options, &mut config)?;
+        Ok(Box::new(Decomposition::build_within(rules, &config, &settings.visits())?))
+    },
+    updatable: None,
+};

@@ -1,0 +1,95 @@
+//! The built engine: searches, joins and vectors.
+
+use super::config::Stop;
+use super::cuckoo::Cuckoo;
+use super::rows::{Form, Vectors};
+use super::tree::Tree;
+use crate::engine::Match;
+use crate::raw::{LINE_WORDS, Level};
+use crate::schema::Schema;
+
+/// Classifier that searches fields one by one and merges the vectors that the searches give.
+#[derive(Debug)]
+pub struct Decomposition {
+    pub(super) schema: Schema,
+    pub(super) level: Level,
+    pub(super) searches: Box<[Search]>,
+    /// Joins in the order in which they are looked up; their slots follow those of searches.
+    pub(super) joins: Box<[Join]>,
+    /// Slots whose vectors are read, in the order in which they are merged.
+    pub(super) read: Box<[usize]>,
+    /// Lines of the longest vector of each.
+    pub(super) longest: Box<[usize]>,
+    pub(super) vectors: Vectors,
+    pub(super) stop: Stop,
+    pub(super) sub_vector: usize,
+    pub(super) in_flight: usize,
+    /// Rule and priority of each product, by rank.
+    pub(super) matches: Box<[Match]>,
+    pub(super) rules: usize,
+    pub(super) regions: usize,
+}
+
+/// Search for the vector of a key, or for its class in a join.
+#[derive(Debug)]
+pub(super) enum Search {
+    /// Tree over words one behind the other, each with its bits.
+    Tree { parts: Box<[(usize, u32)]>, tree: Tree },
+    /// Hash table of exact values of words.
+    Hash { words: Box<[usize]>, hash: Cuckoo },
+    /// Table over the bits of a word that `mask` names.
+    Bits { word: usize, mask: u32, values: Box<[u32]> },
+}
+
+/// Table from the classes of two slots to a vector, or to a class in a further join.
+#[derive(Debug)]
+pub(super) struct Join {
+    /// Slots whose values add up to a place in `values`.
+    pub(super) slots: [usize; 2],
+    pub(super) values: Box<[u32]>,
+}
+
+impl Decomposition {
+    /// Number of cache lines that the searches and joins of a key read.
+    pub(super) fn search_lines(&self) -> usize {
+        let of = |search: &Search| match search {
+            Search::Tree { tree, .. } => tree.levels() + 1,
+            Search::Hash { hash, .. } => hash.lines(),
+            Search::Bits { .. } => 1,
+        };
+        self.searches.iter().map(of).sum::<usize>() + self.joins.len()
+    }
+
+    /// Number of cache lines that the merge of a key reads at most.
+    pub(super) fn merge_lines(&self) -> usize {
+        let Vectors { form, row_lines, groups, .. } = self.vectors;
+        // A summary of several words may begin in one line and end in another.
+        let summary = if groups == 1 { 1 } else { groups.div_ceil(LINE_WORDS / 2) + 1 };
+        match form {
+            Form::Flat => self.read.len() * row_lines,
+            Form::Summed => self.read.len() * (summary + row_lines),
+            Form::Sparse => self.longest.iter().sum(),
+        }
+    }
+
+    /// Returns the bytes on the heap by part.
+    pub(super) fn bytes(&self) -> Vec<(&'static str, usize)> {
+        let (mut trees, mut hashes) = (0, 0);
+        for search in &self.searches {
+            match search {
+                Search::Tree { parts, tree } => trees += size_of_val(&parts[..]) + tree.bytes(),
+                Search::Hash { words, hash } => hashes += size_of_val(&words[..]) + hash.bytes(),
+                Search::Bits { values, .. } => trees += size_of_val(&values[..]),
+            }
+        }
+        let joins: usize = self.joins.iter().map(|join| size_of_val(&join.values[..])).sum();
+        let order = size_of_val(&self.read[..]) + size_of_val(&self.longest[..]);
+        vec![
+            ("searches", size_of_val(&self.searches[..]) + trees),
+            ("hashes", hashes),
+            ("joins", size_of_val(&self.joins[..]) + joins),
+            ("vectors", size_of_val(&self.vectors.lines[..]) + size_of_val(&self.vectors.summaries[..]) + order),
+            ("matches", size_of_val(&self.matches[..])),
+        ]
+    }
+}
