@@ -153,9 +153,26 @@ impl Vectors {
         hit
     }
 
+    /// Reads a line of one search after another, and leaves it once no bit is common.
+    #[inline(always)]
+    fn first_of_line(&self, places: &[u32], line: usize, watch: &mut impl Watch) -> Option<usize> {
+        let mut all = [u32::MAX; LINE_WORDS];
+        for (slot, &place) in places.iter().enumerate() {
+            watch.line(slot, line);
+            all.iter_mut().zip(self.line(place, line)).for_each(|(all, own)| *all &= own);
+            if all.iter().fold(0, |any, word| any | word) == 0 {
+                return None;
+            }
+        }
+        first_bit(&all).map(|bit| line * LINE_BITS + bit)
+    }
+
     /// Reads a sub-vector of one search after another, and leaves it once no bit is common.
     #[inline(always)]
     fn first_leaving(&self, places: &[u32], sub_lines: usize, watch: &mut impl Watch) -> Option<usize> {
+        if sub_lines == 1 {
+            return (0..self.row_lines).find_map(|line| self.first_of_line(places, line, watch));
+        }
         let mut all = [[0u32; LINE_WORDS]; MOST_SUB_VECTOR / LINE_BITS];
         for from in (0..self.row_lines).step_by(sub_lines) {
             let count = sub_lines.min(self.row_lines - from);
@@ -195,14 +212,9 @@ impl Vectors {
             while left != 0 {
                 let line = group * WORD_BITS + left.trailing_zeros() as usize;
                 left &= left - 1;
-                let mut all = [u32::MAX; LINE_WORDS];
-                let is_left = places.iter().enumerate().all(|(slot, &place)| {
-                    watch.line(slot, line);
-                    all.iter_mut().zip(self.line(place, line)).for_each(|(all, own)| *all &= own);
-                    all.iter().fold(0, |any, word| any | word) != 0
-                });
-                if is_left {
-                    return first_bit(&all).map(|bit| line * LINE_BITS + bit);
+                let found = self.first_of_line(places, line, watch);
+                if found.is_some() {
+                    return found;
                 }
             }
         }
