@@ -124,7 +124,7 @@ fn every_engine() -> Vec<Subject> {
 /// Names of engines whose tables multiply the classes of words.
 ///
 /// Rules that are drawn at random have so many classes that their tables take gigabytes.
-const MULTIPLYING: &[&str] = &["rfc", "bitmap_rfc"];
+pub const MULTIPLYING: &[&str] = &["rfc", "bitmap_rfc"];
 
 /// Returns the engines whose tables multiply the classes of words, for tests of few rules.
 pub fn multiplying() -> Vec<Subject> {
@@ -192,7 +192,7 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
     ("rfc", ""),
     ("rfc", "paper=true"),
     ("rfc", "leaves=chunks prefetch=0 build_bytes=268435456"),
-    ("rfc", "plan=paper walk=keys index=shift"),
+    ("rfc", "plan=paper walk=keys index=shift prune=false"),
     ("bitmap_rfc", ""),
     ("bitmap_rfc", "paper=true"),
     ("bitmap_rfc", "leaves=chunks order=as_found count=find_first prefetch=0"),

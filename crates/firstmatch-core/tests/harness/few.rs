@@ -1,13 +1,18 @@
-//! Engines whose tables multiply the classes of words, over few rules: answers, bytes, budgets, steps and scratches.
+//! Engines whose tables multiply the classes of words: answers, bytes, budgets, steps and scratches over few rules.
+//!
+//! Over the corpus and over more rules, a build is right, too, if it refuses the set within its limits.
 
 use firstmatch_core::Budget;
+use firstmatch_core::Schema;
 use firstmatch_core::engines::registry::{ENGINES, Settings};
+use firstmatch_core::rule::{ExpansionLimits, RuleSet, lower};
 
 use crate::case::Case;
 use crate::corners;
+use crate::corpus;
 use crate::counter::counted;
-use crate::engines::multiplying;
-use crate::generate::schemas;
+use crate::engines::{MULTIPLYING, multiplying, options_of};
+use crate::generate::{rule_set, schemas};
 use crate::memory::lowered;
 use crate::rng::Rng;
 
@@ -58,11 +63,80 @@ fn statistics_are_true_and_a_budget_is_taken_to_the_byte() {
                 let with = |run_bytes| subject.try_build(&lowered, Budget { run_bytes });
                 let needed = stats.total_bytes();
                 assert_eq!(with(needed).map(|engine| engine.stats()).ok(), Some(stats), "{said}");
-                let error = with(needed - 1).expect_err("a byte is missing");
-                let numbers = format!("the engine needs {needed} bytes; the budget allows {}", needed - 1);
-                assert!(error.budget_exceeded() && error.to_string().ends_with(&numbers), "{said}: {error}");
-                assert!([0, needed / 2].iter().all(|&less| with(less).is_err()), "{said}");
+                // Where a plan does not know all bytes, another one may need fewer.
+                let is_known = subject.name.starts_with("rfc") && !subject.name.contains("shift");
+                for less in [needed - 1, needed / 2, 0] {
+                    match with(less) {
+                        Ok(engine) => assert!(!is_known && engine.stats().total_bytes() <= less, "{said}"),
+                        Err(error) => {
+                            let numbers = format!("; the budget allows {less}");
+                            assert!(
+                                error.budget_exceeded() && error.to_string().ends_with(&numbers),
+                                "{said}: {error}"
+                            );
+                            let all = format!("the engine needs {needed} bytes{numbers}");
+                            let is_all = less + 1 < needed || !is_known || error.to_string().ends_with(&all);
+                            assert!(is_all, "{said}: {error}");
+                        }
+                    }
+                }
             }
         }
     }
+}
+
+/// Bytes of the built engine and of its build, and visits, that larger sets are built within.
+const LIMITS: (usize, usize, usize) = (1 << 20, 4 << 20, 300_000);
+/// Minimum number of builds of a hundred that succeed.
+const BUILT: usize = 50;
+
+/// Larger sets are built and right, or refused for a limit; no build takes more memory than both limits together.
+#[test]
+fn larger_sets_are_right_or_refused_within_the_limits() {
+    let drawn = schemas().into_iter().zip(0..).flat_map(|((name, schema), seed)| {
+        let set = move |rules| (format!("{name}, {rules} rules"), rule_set(&schema, &mut Rng::new(seed), rules));
+        [15, 40].map(set)
+    });
+    let (mut tried, mut built) = (0, 0);
+    for (name, set) in corpus::sets().chain(drawn) {
+        for schema in set.schemas() {
+            let [more, ok] = built_within_limits(&name, &set, schema);
+            (tried, built) = (tried + more, built + ok);
+        }
+    }
+    assert!(100 * built >= BUILT * tried, "{built} of {tried} are built");
+}
+
+/// Builds a set by every engine and configuration; returns how many there are, and how many were not refused.
+fn built_within_limits(name: &str, set: &RuleSet, schema: &Schema) -> [usize; 2] {
+    let lowered = lower(set, schema, &ExpansionLimits::default()).expect("within the caps");
+    let case = Case::new(set, schema, corners::of_set(set, schema, &mut Rng::new(1), PACKETS));
+    let (run_bytes, build_bytes, visits) = LIMITS;
+    let mut counts = [0, 0];
+    for entry in ENGINES.iter().filter(|entry| MULTIPLYING.contains(&entry.name)) {
+        for options in options_of(entry) {
+            let mut settings = Settings::default().with_option("build_bytes", &build_bytes.to_string());
+            (settings.budget, settings.visits) = (Budget { run_bytes }, visits);
+            for (name, value) in options.split_whitespace().filter_map(|option| option.split_once('=')) {
+                settings = if name == "build_bytes" { settings } else { settings.with_option(name, value) };
+            }
+            let said = format!("{} {options}, {name}", entry.name);
+            let (engine, count) = counted(|| (entry.build)(&lowered, &settings));
+            assert!(count.peak <= (run_bytes + build_bytes) as isize, "{said}: a peak of {} bytes", count.peak);
+            counts[0] += 1;
+            match engine {
+                Ok(engine) => {
+                    counts[1] += 1;
+                    assert_eq!(
+                        engine.stats().total_bytes() as isize,
+                        count.live - size_of_val(&*engine) as isize,
+                        "{said}"
+                    );
+                    case.check(&*engine).unwrap_or_else(|what| panic!("{said}: {what}"));
+                }
+                Err(error) => assert!(error.budget_exceeded(), "{said}: {error}"),
+            }
+        }
+    }
+    counts
 }

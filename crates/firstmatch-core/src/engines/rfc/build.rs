@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use super::columns::columns;
 use super::compact::SubTableShape;
 use super::config::{ClassOrder, Config, LeafKind, PlaceBy, TableForm, TreeChoice};
-use super::join::{NONE, Row, first, join};
+use super::join::{Joining, NONE, Row, first, join};
 use super::leaves::{Leaf, Made, PAGED, Source, constant, leaves, says};
 use super::lists::Part;
 use super::order::Order;
-use super::plan::{Operands, Planned, SLACK, fewest, of_paper};
+use super::plan::{Asked, Known, Operands, Planned, SLACK, fewest, of_paper};
+use super::prune::Cover;
 use super::structure::{Cross, Rfc};
 use super::table::{Form, Spending, Writer};
 use crate::engine::Match;
@@ -20,19 +21,63 @@ use crate::raw::Level;
 use crate::rule::Lowered;
 use crate::schema::Schema;
 
+/// Maximum number of trees that are planned, each because a table of the last one exceeded the budget.
+const MOST_PLANS: usize = 5;
+
 /// Builds the engine.
+///
+/// If a table exceeds the budget although the plan did not, another tree is planned without that table and with the true
+/// numbers of classes so far.
 ///
 /// # Errors
 /// If it would exceed the budget or the bytes of the build, there were too many visits, or sub-tables of such entries
 /// and elements do not exist.
 pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visits) -> Result<Rfc, BuildError> {
     let form = form(config)?;
+    let mut known = Known::default();
+    let mut built = build_once(set, config, form, level, &mut known, visits);
+    for _ in 1..MOST_PLANS {
+        let exceeds = built.as_ref().err().and_then(BuildError::cap);
+        if !matches!(exceeds, Some(Cap::RunBytes | Cap::BuildBytes)) || !known.take_new() {
+            break;
+        }
+        match build_once(set, config, form, level, &mut known, visits) {
+            // The first error names a table, and this one has no plan.
+            Err(_) if !known.is_new() => break,
+            again => built = again,
+        }
+    }
+    built
+}
+
+/// Builds the engine by one plan, and adds to `known` what the tables showed before one exceeded the budget.
+fn build_once(
+    set: &Lowered,
+    config: &Config,
+    form: Form,
+    level: Level,
+    known: &mut Known,
+    visits: &Visits,
+) -> Result<Rfc, BuildError> {
     let room = Room { allowed: config.build_bytes, visits };
-    let (products, made) = leaves_of(set, config, &room)?;
+    let Start { products, made, cover } = leaves_of(set, config, &room)?;
     let matches: Vec<Match> = set.by_rule().map(|(rule, _)| rule).collect();
     let mut spending = Spending { used: 0, allowed: config.budget.run_bytes };
     let leaves = made.iter().map(|made| size_of::<Leaf>() + made.leaf.bytes()).sum::<usize>();
-    let planned = planned(set, config, form, &products, &made, &room)?;
+    let planned = planned(
+        set,
+        config,
+        form,
+        &made,
+        &Asked {
+            products: products.len(),
+            rules: matches.len(),
+            allowed: config.budget.run_bytes,
+            cover: cover.as_ref(),
+            known,
+            room: &room,
+        },
+    )?;
     let count = planned.tables.len();
     let own = leaves + size_of_val(&matches[..]) + count * size_of::<Cross>();
     let rest = if planned.is_exact { planned.bytes() } else { 0 };
@@ -41,7 +86,8 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
         let needed = planned.bytes().saturating_add(own);
         return Err(BuildError::bytes(needed, spending.allowed).in_part(format!("{count} tables, about")));
     }
-    let (leaves, tables) = tables(&planned, made, &products, config, &mut spending, visits)?;
+    let making = Making { products: &products, cover: cover.as_ref(), config, form, visits };
+    let (leaves, tables) = making.tables(&planned, made, &mut spending, known)?;
     Ok(Rfc {
         schema: set.schema().clone(),
         level,
@@ -59,9 +105,8 @@ fn planned(
     set: &Lowered,
     config: &Config,
     form: Form,
-    products: &Products,
     made: &[Made],
-    room: &Room<'_>,
+    asked: &Asked<'_>,
 ) -> Result<Planned, BuildError> {
     let fixed = of_paper(made.len(), is_of_paper(set.schema(), config)).filter(|_| config.plan == TreeChoice::Paper);
     if let Some(tables) = fixed {
@@ -69,17 +114,15 @@ fn planned(
     }
     let fields: Vec<usize> = made.iter().map(|made| set.schema().words()[made.leaf.column.word].field).collect();
     let parts: Vec<&Part> = made.iter().map(|made| &made.part).collect();
-    let rules = set.by_rule().count();
-    // A plan counts the bytes of plain tables. An entry of theirs takes at least two bytes.
+    if form == Form::Plain && config.index == PlaceBy::Multiply {
+        return fewest(&parts, &fields, asked);
+    }
+    // A plan counts the bytes of plain tables, of which each entry takes at most four.
     let least = |bytes: u64| form.least(usize::try_from(bytes / 4).unwrap_or(usize::MAX)) as u64;
     let unit = least(1 << 20).max(1);
-    let is_plain = form == Form::Plain && config.index == PlaceBy::Multiply;
-    let allowed = match form {
-        Form::Plain => config.budget.run_bytes,
-        _ => usize::try_from((config.budget.run_bytes as u128) * (1 << 20) / u128::from(unit)).unwrap_or(usize::MAX),
-    };
-    let planned = fewest(&parts, &fields, products.len(), rules, allowed, room)?;
-    if is_plain { Ok(planned) } else { Ok(Planned { bytes: least(planned.bytes), is_exact: false, ..planned }) }
+    let allowed = (asked.allowed as u128 * (1 << 20) / u128::from(unit)).try_into().unwrap_or(usize::MAX);
+    let planned = fewest(&parts, &fields, &Asked { allowed, ..*asked })?;
+    Ok(Planned { bytes: least(planned.bytes), is_exact: false, ..planned })
 }
 
 /// Returns the form of the tables.
@@ -107,17 +150,25 @@ fn is_of_paper(schema: &Schema, config: &Config) -> bool {
     config.leaves == LeafKind::Chunks && is_five_tuple
 }
 
+/// Products, leaves and what prunes their lists.
+pub(super) struct Start {
+    pub(super) products: Products,
+    pub(super) made: Vec<Made>,
+    pub(super) cover: Option<Cover>,
+}
+
 /// Returns the products over all columns, and at least two leaves.
 ///
 /// Leaves that say nothing are left out, unless the paper's tree needs them.
-pub(super) fn leaves_of(set: &Lowered, config: &Config, room: &Room<'_>) -> Result<(Products, Vec<Made>), BuildError> {
+pub(super) fn leaves_of(set: &Lowered, config: &Config, room: &Room<'_>) -> Result<Start, BuildError> {
     let schema = set.schema();
     let chunks = config.leaves == LeafKind::Chunks;
     let mut is_split: Vec<bool> = schema.words().iter().map(|word| chunks && word.max >= PAGED).collect();
-    let (products, mut made) = loop {
+    let (products, mut made, mut cover) = loop {
         let (columns, products) = columns(schema, Products::of(set, room.visits)?, &is_split, room.visits)?;
-        match leaves(&columns, &products, config.leaves, room)? {
-            Ok(made) => break (products, made),
+        let mut cover = config.prune.then(|| Cover::new(&products));
+        match leaves(&columns, &products, config.leaves, &mut cover, config.budget.run_bytes, room)? {
+            Ok(made) => break (products, made, cover),
             Err(word) => is_split[word] = true,
         }
     };
@@ -134,36 +185,13 @@ pub(super) fn leaves_of(set: &Lowered, config: &Config, room: &Room<'_>) -> Resu
             made.push(constant(count, room)?);
         }
     }
-    Ok((products, made))
-}
-
-/// Builds the tables of a plan, and returns them with the leaves.
-pub(super) fn tables(
-    planned: &Planned,
-    made: Vec<Made>,
-    products: &Products,
-    config: &Config,
-    spending: &mut Spending,
-    visits: &Visits,
-) -> Result<(Vec<Leaf>, Vec<Cross>), BuildError> {
-    let mut rules = Vec::with_capacity(products.len());
-    for (rule, end) in products.firsts[1..].iter().enumerate() {
-        rules.resize(*end as usize, rule as u32 + 1);
+    if let Some(cover) = &mut cover {
+        // A leaf that says nothing is never still to come.
+        let mut counts = vec![0; products.intervals.len()];
+        made.iter().flat_map(|made| &made.part.over).for_each(|&column| counts[column] += 1);
+        cover.set_leaves(counts);
     }
-    let mut slots = Slots { leaves: Vec::new(), sources: Vec::new(), parts: Vec::new(), tables: Vec::new() };
-    for Made { leaf, part, source } in made {
-        slots.leaves.push(leaf);
-        slots.parts.push(Some(part));
-        slots.sources.push(Some(source));
-    }
-    let form = form(config)?;
-    let mut rest = if planned.is_exact { planned.bytes() } else { 0 };
-    for (at, operands) in planned.tables.iter().enumerate() {
-        let is_last = at + 1 == planned.tables.len();
-        let making = Making { rules: is_last.then_some(&rules[..]), products: products.len(), config, form, visits };
-        making.table(*operands, &mut slots, spending, &mut rest)?;
-    }
-    Ok((slots.leaves, slots.tables))
+    Ok(Start { products, made, cover })
 }
 
 /// Leaves and tables so far.
@@ -199,22 +227,64 @@ impl Slots {
     }
 }
 
-/// Settings of one table in the making.
-struct Making<'a> {
-    /// Entry of each product, if the table is the last one.
-    rules: Option<&'a [u32]>,
-    products: usize,
-    config: &'a Config,
-    form: Form,
-    visits: &'a Visits,
+/// Tables in the making.
+pub(super) struct Making<'a> {
+    pub(super) products: &'a Products,
+    pub(super) cover: Option<&'a Cover>,
+    pub(super) config: &'a Config,
+    pub(super) form: Form,
+    pub(super) visits: &'a Visits,
 }
 
 impl Making<'_> {
+    /// Builds the tables of a plan, and returns them with the leaves.
+    ///
+    /// # Errors
+    /// If a table exceeds the budget, which is added to `known`, or the bytes of the build.
+    pub(super) fn tables(
+        &self,
+        planned: &Planned,
+        made: Vec<Made>,
+        spending: &mut Spending,
+        known: &mut Known,
+    ) -> Result<(Vec<Leaf>, Vec<Cross>), BuildError> {
+        let mut slots = Slots { leaves: Vec::new(), sources: Vec::new(), parts: Vec::new(), tables: Vec::new() };
+        for Made { leaf, part, source } in made {
+            slots.leaves.push(leaf);
+            slots.parts.push(Some(part));
+            slots.sources.push(Some(source));
+        }
+        let mut rest = if planned.is_exact { planned.bytes() } else { 0 };
+        for (at, operands) in planned.tables.iter().enumerate() {
+            let rules = (at + 1 == planned.tables.len()).then(|| self.rules());
+            let built = self.table(rules.as_deref(), *operands, &mut slots, spending, &mut rest);
+            if let Err(error) = built {
+                if self.config.plan == TreeChoice::Fewest {
+                    let classes = slots.tables.iter().map(|table| table.classes);
+                    known.add(&planned.tables, slots.leaves.len(), classes, at);
+                }
+                return Err(error);
+            }
+        }
+        Ok((slots.leaves, slots.tables))
+    }
+
+    /// Returns the entry of each product in the last table.
+    fn rules(&self) -> Vec<u32> {
+        let mut rules = Vec::with_capacity(self.products.len());
+        for (rule, end) in self.products.firsts[1..].iter().enumerate() {
+            rules.resize(*end as usize, rule as u32 + 1);
+        }
+        rules
+    }
+
     /// Builds a table of some slots, whose classes it takes.
     ///
-    /// `rest` is the number of bytes of this and all later tables, or 0 if it is not known.
+    /// `rules` has the entry of each product, if the table is the last one. `rest` is the number of bytes of this and all
+    /// later tables, or 0 if it is not known.
     fn table(
         &self,
+        rules: Option<&[u32]>,
         operands: Operands,
         slots: &mut Slots,
         spending: &mut Spending,
@@ -222,7 +292,8 @@ impl Making<'_> {
     ) -> Result<(), BuildError> {
         let parts = operands.slots.map(|slot| slots.take(slot));
         let third = operands.third.map(|slot| slots.take(slot));
-        let kept: usize = slots.bytes() + parts.iter().chain(&third).map(Part::bytes).sum::<usize>();
+        let kept = self.cover.map_or(0, Cover::bytes) + slots.bytes();
+        let kept: usize = kept + parts.iter().chain(&third).map(Part::bytes).sum::<usize>();
         let room = Room { allowed: self.config.build_bytes.saturating_sub(kept), visits: self.visits };
         let lengths = [parts[0].len(), parts[1].len(), third.as_ref().map_or(1, Part::len)];
         let of = |lengths: [usize; 3]| lengths.iter().fold(1usize, |all, &length| all.saturating_mul(length));
@@ -237,7 +308,7 @@ impl Making<'_> {
         let (mut major, mut minor) = (operands.slots, [lengths[1], lengths[2]].map(padded));
         let part = match third {
             None if orders => {
-                let part = self.pairs(&parts[0], &parts[1], &room, &mut |row| writer.row(row))?;
+                let part = self.pairs(rules, &parts[0], &parts[1], &room, &mut |row, held| writer.row(row, held))?;
                 let mut order = Order::of_fewest_runs(&writer.runs, parts.each_ref());
                 if order.swaps {
                     (major, minor) = ([major[1], major[0]], [padded(lengths[0]), 1]);
@@ -251,15 +322,17 @@ impl Making<'_> {
                 }
                 part
             }
-            None => self.pairs(&parts[0], &parts[1], &room, &mut |row| writer.row(&filled(row, minor[0])))?,
-            Some(third) => self.triples(parts, &third, minor, &room, &mut |row| writer.row(row))?,
+            None => self
+                .pairs(rules, &parts[0], &parts[1], &room, &mut |row, held| writer.row(&filled(row, minor[0]), held))?,
+            Some(third) => self.triples(rules, parts, &third, minor, &room, &mut |row, held| writer.row(row, held))?,
         };
         let (cells, length) = writer.finish()?;
         *rest = rest.saturating_sub(spending.used - before);
         let prefetches = cells.bytes() >= self.config.prefetch;
         let counts = minor.map(|length| length as u32);
         let shifts = self.is_shift().then(|| counts.map(u32::ilog2));
-        let classes = part.as_ref().map_or_else(|| self.most_rule() + 1, |part| part.len() as u32);
+        let most = rules.and_then(<[u32]>::last).copied().unwrap_or(0);
+        let classes = part.as_ref().map_or(most + 1, |part| part.len() as u32);
         let third = operands.third;
         slots.tables.push(Cross { slots: major, third, counts, shifts, cells, length, classes, prefetches });
         slots.parts.push(part);
@@ -270,16 +343,12 @@ impl Making<'_> {
         self.config.index == PlaceBy::Shift
     }
 
-    /// Largest entry of the last table.
-    fn most_rule(&self) -> u32 {
-        self.rules.and_then(<[u32]>::last).copied().unwrap_or(0)
-    }
-
     /// Gives `row` the classes of all triples, with rows filled up to `minor` entries.
     ///
     /// Rows are found for each class of pairs, and written for each pair.
     fn triples(
         &self,
+        rules: Option<&[u32]>,
         [a, b]: [Part; 2],
         third: &Part,
         minor: [usize; 2],
@@ -291,36 +360,45 @@ impl Making<'_> {
             false => Ok(()),
         };
         let mut pairs: Vec<u32> = Vec::new();
-        let inner = self.classes(&a, &b, room, &mut |row| {
+        let inner = self.classes(&a, &b, room, &mut |row, held| {
             pairs.extend_from_slice(&filled(row, minor[0]));
-            fits(size_of_val(&pairs[..]))
+            fits(held + pairs.capacity() * size_of::<u32>())
         })?;
         drop((a, b));
+        let kept = inner.bytes() + pairs.capacity() * size_of::<u32>();
         let mut rows: Vec<u32> = Vec::new();
-        let part = self.pairs(&inner, third, room, &mut |row| {
+        let part = self.pairs(rules, &inner, third, room, &mut |row, held| {
             rows.extend_from_slice(&filled(row, minor[1]));
-            fits(size_of_val(&pairs[..]) + size_of_val(&rows[..]))
+            fits(kept + held + rows.capacity() * size_of::<u32>())
         })?;
-        pairs.iter().try_for_each(|&pair| row(&rows[pair as usize * minor[1]..][..minor[1]]))?;
+        let held = kept + part.as_ref().map_or(0, Part::bytes) + rows.capacity() * size_of::<u32>();
+        pairs.iter().try_for_each(|&pair| row(&rows[pair as usize * minor[1]..][..minor[1]], held))?;
         Ok(part)
     }
 
     /// Gives `row` the classes of all pairs, or their first rules if the table is the last one.
-    fn pairs(&self, a: &Part, b: &Part, room: &Room<'_>, row: Row<'_>) -> Result<Option<Part>, BuildError> {
-        let Some(rules) = self.rules else { return self.classes(a, b, room, row).map(Some) };
+    fn pairs(
+        &self,
+        rules: Option<&[u32]>,
+        a: &Part,
+        b: &Part,
+        room: &Room<'_>,
+        row: Row<'_>,
+    ) -> Result<Option<Part>, BuildError> {
+        let Some(rules) = rules else { return self.classes(a, b, room, row).map(Some) };
         let mut entries = Vec::new();
-        first(a, b, self.products, room.visits, &mut |found| {
+        first(a, b, self.products.len(), room.visits, &mut |found, held| {
             let entry = |&product: &u32| if product == NONE { 0 } else { rules[product as usize] };
             entries.clear();
             entries.extend(found.iter().map(entry));
-            row(&entries)
+            row(&entries, held)
         })?;
         Ok(None)
     }
 
     /// Gives `row` the classes of all pairs.
     fn classes(&self, a: &Part, b: &Part, room: &Room<'_>, row: Row<'_>) -> Result<Part, BuildError> {
-        let joined = join(a, b, self.products, usize::MAX, room, row)?;
+        let joined = join(a, b, usize::MAX, Joining { products: self.products.len(), cover: self.cover, room }, row)?;
         Ok(joined.expect("no limit on classes"))
     }
 }

@@ -18,6 +18,8 @@ pub struct Config {
     pub leaves: LeafKind,
     /// Choice of the classes that each table joins.
     pub plan: TreeChoice,
+    /// Whether lists of rules lose those that can never be the first match.
+    pub prune: bool,
     /// Order in which a batch goes through the tables.
     pub walk: BatchWalk,
     /// Minimum bytes of a table whose entries are prefetched.
@@ -122,6 +124,7 @@ impl Default for Config {
             build_bytes: 1 << 30,
             leaves: LeafKind::Words,
             plan: TreeChoice::Fewest,
+            prune: true,
             walk: BatchWalk::Batch,
             prefetch: usize::MAX,
             store: TableForm::Plain,
@@ -158,6 +161,7 @@ impl Config {
             build_bytes: usize::MAX,
             leaves: LeafKind::Chunks,
             plan: TreeChoice::Paper,
+            prune: false,
             walk: BatchWalk::Keys,
             order: ClassOrder::AsFound,
             ..Self::default()
@@ -187,6 +191,11 @@ pub(super) const OPTIONS: &[Knob<Config>] = &[
         name: "plan",
         summary: "tree of tables: the one of fewest bytes, or the paper's",
         set: Set::OneOf(&["fewest", "paper"], |config, at| config.plan = [TreeChoice::Fewest, TreeChoice::Paper][at]),
+    },
+    Knob {
+        name: "prune",
+        summary: "whether lists of rules lose those that can never be the first match",
+        set: Set::Switch(|config, prunes| config.prune = prunes),
     },
     Knob {
         name: "walk",

@@ -1,6 +1,7 @@
 //! Classes of pairs of classes, and the first match of each pair.
 
 use super::lists::{Bits, Part, intern};
+use super::prune::{Cover, Pruner};
 use crate::engine::budget::Visits;
 use crate::engines::shared::{Classes, Room};
 use crate::error::BuildError;
@@ -11,8 +12,18 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Number of entries that are written in the time of a visit.
 const ENTRIES: usize = 16;
 
-/// Function that takes a row of a table.
-pub(super) type Row<'a> = &'a mut dyn FnMut(&[u32]) -> Result<(), BuildError>;
+/// Function that takes a row of a table, and the number of bytes that its maker holds.
+pub(super) type Row<'a> = &'a mut dyn FnMut(&[u32], usize) -> Result<(), BuildError>;
+
+/// Products of a join, and its limits.
+#[derive(Clone, Copy)]
+pub(super) struct Joining<'a> {
+    /// Number of products.
+    pub(super) products: usize,
+    /// Sets by which lists are pruned, if they are.
+    pub(super) cover: Option<&'a Cover>,
+    pub(super) room: &'a Room<'a>,
+}
 
 /// Classes of a part that have each product in their lists.
 struct Inverse {
@@ -38,6 +49,10 @@ impl Inverse {
         Self { firsts, members }
     }
 
+    fn bytes(&self) -> usize {
+        size_of_val(&self.firsts[..]) + size_of_val(&self.members[..])
+    }
+
     #[inline(always)]
     fn members(&self, product: u32) -> &[u32] {
         let [first, end] = [0, 1].map(|more| self.firsts[product as usize + more] as usize);
@@ -51,20 +66,22 @@ struct Groups {
     stamps: Vec<usize>,
     /// Group of the members that leave a group with this split.
     next: Vec<u32>,
+    /// Group that each was made of, and the product that split it.
+    made_of: Vec<(u32, u32)>,
     splits: usize,
 }
 
 impl Groups {
     fn new(count: usize) -> Self {
-        Self { stamps: vec![0; count], next: vec![0; count], splits: 0 }
+        Self { stamps: vec![0; count], next: vec![0; count], made_of: vec![(0, NONE); count], splits: 0 }
     }
 
     fn len(&self) -> usize {
         self.next.len()
     }
 
-    /// Moves the members of each group to a new group.
-    fn split(&mut self, groups: &mut [u32], members: &[u32]) {
+    /// Moves the members of each group that have a product to a new group.
+    fn split(&mut self, groups: &mut [u32], product: u32, members: &[u32]) {
         self.splits += 1;
         for &member in members {
             let group = groups[member as usize] as usize;
@@ -73,14 +90,30 @@ impl Groups {
                 self.next[group] = self.len() as u32;
                 self.stamps.push(0);
                 self.next.push(0);
+                self.made_of.push((group as u32, product));
             }
             groups[member as usize] = self.next[group];
         }
     }
 
+    fn bytes(&self) -> usize {
+        self.stamps.capacity() * size_of::<usize>() + (self.next.capacity() + 2 * self.made_of.capacity()) * 4
+    }
+
     fn truncate(&mut self, count: usize) {
         self.stamps.truncate(count);
         self.next.truncate(count);
+        self.made_of.truncate(count);
+    }
+
+    /// Appends the products that a group was split by, down to one of the first `count` groups, which is returned.
+    fn products(&self, mut group: u32, count: usize, list: &mut Vec<u32>) -> usize {
+        while group as usize >= count {
+            let (from, product) = self.made_of[group as usize];
+            list.push(product);
+            group = from;
+        }
+        group as usize
     }
 }
 
@@ -98,6 +131,33 @@ fn renumber(groups: &mut [u32], count: usize) -> usize {
     used as usize
 }
 
+/// Lists of pairs before and after pruning.
+struct Lists<'a> {
+    pruner: Option<Pruner<'a>>,
+    /// Lists as they were, and the class of each; none without pruning.
+    whole: Classes,
+    pruned: Vec<u32>,
+    classes: Classes,
+}
+
+impl Lists<'_> {
+    /// Returns the class of a list.
+    fn of(&mut self, list: &mut Vec<u32>, room: &Room<'_>) -> Result<u32, BuildError> {
+        let Some(pruner) = &self.pruner else { return intern(&mut self.classes, list, room) };
+        let whole = intern(&mut self.whole, list, room)? as usize;
+        if whole == self.pruned.len() {
+            pruner.prune(list, true, room.visits);
+            let left = room.allowed.saturating_sub(self.whole.bytes());
+            self.pruned.push(intern(&mut self.classes, list, &Room { allowed: left, ..*room })?);
+        }
+        Ok(self.pruned[whole])
+    }
+
+    fn bytes(&self) -> usize {
+        self.whole.bytes() + self.pruned.capacity() * size_of::<u32>() + self.classes.bytes()
+    }
+}
+
 /// Returns the classes of all pairs, or `None` once there are more than `most`.
 ///
 /// `row` gets the classes of the pairs of each class of `a` with all classes of `b`. Classes of `b` that the products
@@ -111,22 +171,36 @@ fn renumber(groups: &mut [u32], count: usize) -> usize {
 pub(super) fn join(
     a: &Part,
     b: &Part,
-    products: usize,
     most: usize,
-    room: &Room<'_>,
+    joining: Joining<'_>,
     row: Row<'_>,
 ) -> Result<Option<Part>, BuildError> {
+    let Joining { products, cover, room } = joining;
     let inverse = Inverse::of(b, products);
     // Products that are open in `a` split every row alike.
     let mut start = vec![0; b.len()];
     let mut groups = Groups::new(1);
     for product in a.open.iter() {
-        groups.split(&mut start, inverse.members(product));
+        groups.split(&mut start, product, inverse.members(product));
         room.visits.add(inverse.members(product).len());
     }
     let count = renumber(&mut start, groups.len());
     let mut groups = Groups::new(count);
-    let (mut classes, mut list, mut found, mut of_groups) = (Classes::default(), Vec::new(), start.clone(), Vec::new());
+    // Products of the lists of `b` that are open in `a`, which are alike in a group.
+    let mut of_start: Vec<Vec<u32>> = Vec::with_capacity(count);
+    for (of_b, &group) in start.iter().enumerate() {
+        if group as usize == of_start.len() {
+            of_start.push(b.list(of_b).iter().copied().filter(|&product| a.open.has(product)).collect());
+        }
+    }
+    let (over, open) = ([&a.over[..], &b.over[..]].concat(), a.open.both(&b.open));
+    let pruner = cover.map(|cover| cover.pruner(&over, &open));
+    let (whole, pruned, classes) = (Classes::default(), Vec::new(), Classes::default());
+    let mut lists = Lists { pruner, whole, pruned, classes };
+    let (mut list, mut found, mut of_groups) = (Vec::new(), start.clone(), Vec::new());
+    let of_starts = of_start.iter().map(|list| size_of_val(list) + list.capacity() * size_of::<u32>()).sum::<usize>();
+    let own = inverse.bytes() + 2 * size_of_val(&start[..]) + of_starts;
+    let mut of_row = Vec::new();
     for class in 0..a.len() {
         found.copy_from_slice(&start);
         groups.truncate(count);
@@ -134,7 +208,7 @@ pub(super) fn join(
         for &product in a.list(class) {
             if !b.open.has(product) {
                 let members = inverse.members(product);
-                groups.split(&mut found, members);
+                groups.split(&mut found, product, members);
                 visits += members.len();
             }
         }
@@ -142,20 +216,28 @@ pub(super) fn join(
         room.visits.check()?;
         of_groups.clear();
         of_groups.resize(groups.len(), NONE);
-        for (of_b, found) in found.iter_mut().enumerate() {
+        let beside = own + groups.bytes() + size_of_val(&of_groups[..]);
+        let left = Room { allowed: room.allowed.saturating_sub(beside), ..*room };
+        of_row.clear();
+        of_row.extend(a.list(class).iter().copied().filter(|&product| b.open.has(product)));
+        for found in &mut found {
             let number = &mut of_groups[*found as usize];
             if *number == NONE {
-                a.common(class, b, of_b, &mut list);
-                *number = intern(&mut classes, &list, room)?;
+                list.clear();
+                list.extend_from_slice(&of_row);
+                let first = groups.products(*found, count, &mut list);
+                list.extend_from_slice(&of_start[first]);
+                list.sort_unstable();
+                *number = lists.of(&mut list, &left)?;
             }
             *found = *number;
         }
-        if classes.len() > most {
+        if lists.classes.len() > most {
             return Ok(None);
         }
-        row(&found)?;
+        row(&found, beside + lists.bytes())?;
     }
-    Ok(Some(Part { classes, open: a.open.both(&b.open) }))
+    Ok(Some(Part { classes: lists.classes, open, over }))
 }
 
 /// Finds the first product that holds each pair of classes, or [`NONE`], and gives them to `row` row by row.
@@ -169,6 +251,7 @@ pub(super) fn first(a: &Part, b: &Part, products: usize, visits: &Visits, row: R
     let start: Vec<u32> = (0..b.len()).map(|class| in_list(b.list(class), &a.open).min(of_both)).collect();
     let most = start.iter().copied().max().unwrap_or(NONE);
     let mut found = start.clone();
+    let held = inverse.bytes() + 2 * size_of_val(&start[..]);
     for class in 0..a.len() {
         let own = in_list(a.list(class), &b.open);
         found.iter_mut().zip(&start).for_each(|(found, &start)| *found = start.min(own));
@@ -183,7 +266,7 @@ pub(super) fn first(a: &Part, b: &Part, products: usize, visits: &Visits, row: R
         }
         visits.add(made);
         visits.check()?;
-        row(&found)?;
+        row(&found, held)?;
     }
     Ok(())
 }

@@ -6,8 +6,9 @@ use super::columns::Column;
 use super::config::LeafKind;
 use super::entries::Entries;
 use super::lists::{Bits, Part, intern};
+use super::prune::Cover;
 use crate::engines::shared::{Classes, Interval, Products, Room, combinations, eights, mask_for, sweep};
-use crate::error::BuildError;
+use crate::error::{BuildError, Cap};
 use crate::raw::{Pages, Table, Tree};
 
 /// Number of values below which a column has a table by its bits.
@@ -65,9 +66,9 @@ pub(super) struct Made {
 /// Classes of the values of a column, from which its search is built.
 pub(super) struct Source {
     way: Way,
-    /// Start of each interval but the first; none if each value has a number of its own.
+    /// Start of each interval but the first; none for combinations of bits under a mask.
     starts: Vec<u32>,
-    /// Class of each interval or value.
+    /// Class of each interval or combination.
     numbers: Vec<u32>,
 }
 
@@ -75,8 +76,10 @@ pub(super) struct Source {
 enum Way {
     Tree,
     Pages,
-    /// Table over some bits of the word.
-    Bits(u32),
+    /// Table over the values of a whole word.
+    Narrow,
+    /// Table over some bits of the word, which masks test.
+    Masked(u32),
     Values,
 }
 
@@ -91,8 +94,12 @@ impl Source {
                 let pages = shorts(&values).as_deref().and_then(Pages::new);
                 Some(pages.map_or_else(|| Search::Values(entries(values)), Search::Pages))
             }
-            Way::Bits(mask) => Some(Search::Bits(Table::new(mask, short?))),
-            Way::Values => Some(Search::Values(entries(self.numbers.clone()))),
+            Way::Narrow => {
+                let values = of_values(&self.starts, &self.numbers, max);
+                Some(Search::Bits(Table::new(mask_for(max), shorts(&values)?)))
+            }
+            Way::Masked(mask) => Some(Search::Bits(Table::new(mask, short?))),
+            Way::Values => Some(Search::Values(entries(of_values(&self.starts, &self.numbers, max)))),
         }
     }
 
@@ -120,42 +127,102 @@ impl Source {
 /// Returns the leaves of all columns, or the word of a column that has too many classes for a tree.
 ///
 /// # Errors
-/// If the lists have no room, or there were too many visits.
+/// If the lists have no room, the searches exceed `run_bytes`, or there were too many visits.
 pub(super) fn leaves(
     columns: &[Column],
     products: &Products,
     kind: LeafKind,
+    cover: &mut Option<Cover>,
+    run_bytes: usize,
     room: &Room<'_>,
 ) -> Result<Result<Vec<Made>, usize>, BuildError> {
-    let mut all = Vec::new();
+    let is_direct = |column: &Column| column.max < DIRECT || kind == LeafKind::Chunks && column.max < PAGED;
+    if let Some(cover) = cover {
+        let count = |(at, column)| if is_direct(column) { 1 } else { 1 + eights(products.tested(at)).count() };
+        cover.set_leaves(columns.iter().enumerate().map(count).collect());
+    }
+    let mut all = Gathered { made: Vec::new(), products: products.len(), kept: 0, run: 0, run_bytes, room };
     for (at, &column) in columns.iter().enumerate() {
         let tested = products.tested(at);
-        let (starts, numbers, part) = by_intervals(products, at, column.max, room)?;
-        if column.max < DIRECT || kind == LeafKind::Chunks && column.max < PAGED {
-            let mut found = (of_values(&starts, &numbers, column.max), part);
-            for bits in eights(tested) {
-                found = with_mask(found, products, at, bits, room)?;
+        let room = &all.left();
+        let (mut starts, numbers, part) = by_intervals(products, at, column.max, room)?;
+        let mut found = (numbers, part);
+        if is_direct(&column) {
+            if tested != 0 {
+                found.0 = of_values(&starts, &found.0, column.max);
+                for bits in eights(tested) {
+                    found = with_mask(found, products, at, bits, room)?;
+                }
+                (starts, found.0) = intervals_of(&found.0);
             }
-            let (numbers, part) = found;
+            let (numbers, part) = pruned(found, cover, room)?;
             // A table by bits needs a key's value as it is in the word.
             let is_narrow = kind == LeafKind::Words && column.shift == 0 && part.len() <= 1 << 16;
-            let way = if is_narrow { Way::Bits(mask_for(column.max)) } else { Way::Values };
-            all.extend(made(column, Source { way, starts: Vec::new(), numbers }, part));
+            let way = if is_narrow { Way::Narrow } else { Way::Values };
+            all.add(made(column, Source { way, starts, numbers }, part))?;
             continue;
         }
         let way = if column.max < PAGED { Way::Pages } else { Way::Tree };
-        match made(column, Source { way, starts, numbers }, part) {
-            Some(made) => all.push(made),
-            None => return Ok(Err(column.word)),
+        let (numbers, part) = pruned(found, cover, room)?;
+        if !all.add(made(column, Source { way, starts, numbers }, part))? {
+            return Ok(Err(column.word));
         }
         for bits in eights(tested) {
-            let (numbers, part) = by_mask(products, at, bits, room)?;
-            let source = Source { way: Way::Bits(bits << column.shift), starts: Vec::new(), numbers };
+            let room = &all.left();
+            let (numbers, part) = pruned(by_mask(products, at, bits, room)?, cover, room)?;
+            let source = Source { way: Way::Masked(bits << column.shift), starts: Vec::new(), numbers };
             // The bits are counted from the right of the word.
-            all.extend(made(Column { shift: 0, bits: u32::MAX, ..column }, source, part));
+            all.add(made(Column { shift: 0, bits: u32::MAX, ..column }, source, part))?;
         }
     }
-    Ok(Ok(all))
+    Ok(Ok(all.made))
+}
+
+/// Leaves so far, and their limits.
+struct Gathered<'a> {
+    made: Vec<Made>,
+    /// Number of products.
+    products: usize,
+    /// Bytes of lists and sources.
+    kept: usize,
+    /// Bytes of searches that tell values apart, and the most that they may take.
+    run: usize,
+    run_bytes: usize,
+    room: &'a Room<'a>,
+}
+
+impl<'a> Gathered<'a> {
+    /// Adds a leaf; returns whether there is one.
+    fn add(&mut self, made: Option<Made>) -> Result<bool, BuildError> {
+        let Some(made) = made else { return Ok(false) };
+        self.kept += made.part.bytes() + made.source.bytes();
+        // Others may be left out.
+        self.run += if says(&made.part, self.products) { made.leaf.bytes() } else { 0 };
+        if self.run > self.run_bytes {
+            return Err(BuildError::bytes(self.run, self.run_bytes).in_part("leaves, at least".to_owned()));
+        }
+        if self.kept > self.room.allowed {
+            return Err(BuildError::limit(Cap::BuildBytes, self.kept, self.room.allowed));
+        }
+        self.made.push(made);
+        Ok(true)
+    }
+
+    /// Returns what is left for the next leaf.
+    fn left(&self) -> Room<'a> {
+        Room { allowed: self.room.allowed.saturating_sub(self.kept), visits: self.room.visits }
+    }
+}
+
+/// Returns the intervals of values of one number: their starts but the first, and their numbers.
+fn intervals_of(values: &[u32]) -> (Vec<u32>, Vec<u32>) {
+    let (mut starts, mut numbers) = (Vec::new(), Vec::new());
+    for run in values.chunk_by(|a, b| a == b) {
+        starts.push(starts.last().copied().unwrap_or(0) + run.len() as u32);
+        numbers.push(run[0]);
+    }
+    starts.pop();
+    (starts, numbers)
 }
 
 /// Returns a leaf with one class for every value.
@@ -163,9 +230,9 @@ pub(super) fn constant(products: usize, room: &Room<'_>) -> Result<Made, BuildEr
     let column = Column { word: 0, shift: 0, bits: 0, max: 0 };
     let mut classes = Classes::default();
     intern(&mut classes, &[], room)?;
-    let source = Source { way: Way::Bits(0), starts: Vec::new(), numbers: vec![0] };
+    let source = Source { way: Way::Masked(0), starts: Vec::new(), numbers: vec![0] };
     let leaf = Leaf { column, search: Search::Bits(Table::new(0, [0])), classes: 1 };
-    Ok(Made { leaf, part: Part { classes, open: Bits::of(products, |_| true) }, source })
+    Ok(Made { leaf, part: Part { classes, open: Bits::of(products, |_| true), over: Vec::new() }, source })
 }
 
 /// Whether a leaf tells values apart, or excludes a product.
@@ -222,7 +289,7 @@ fn by_intervals(
         }
         intern(&mut classes, &here, room)
     })?;
-    Ok((starts, numbers, Part { classes, open }))
+    Ok((starts, numbers, Part { classes, open, over: vec![column] }))
 }
 
 /// Returns the class of each combination of the bits `bits` of a column, and the classes.
@@ -235,7 +302,28 @@ fn by_mask(products: &Products, column: usize, bits: u32, room: &Room<'_>) -> Re
         here.extend(all.map(|product| product as u32).filter(|&product| !open.has(product)));
         intern(&mut classes, &here, room)
     })?;
-    Ok((numbers, Part { classes, open }))
+    Ok((numbers, Part { classes, open, over: vec![column] }))
+}
+
+/// Drops products that open ones cover from the lists of a leaf, so that classes may become one.
+///
+/// Comparing the products of a list with each other hardly helps here, and takes long.
+fn pruned(
+    (mut numbers, part): (Vec<u32>, Part),
+    cover: &Option<Cover>,
+    room: &Room<'_>,
+) -> Result<(Vec<u32>, Part), BuildError> {
+    let Some(cover) = cover else { return Ok((numbers, part)) };
+    let pruner = cover.pruner(&part.over, &part.open);
+    let (mut classes, mut list, mut of_whole) = (Classes::default(), Vec::new(), Vec::with_capacity(part.len()));
+    for class in 0..part.len() {
+        list.clear();
+        list.extend_from_slice(part.list(class));
+        pruner.prune(&mut list, false, room.visits);
+        of_whole.push(intern(&mut classes, &list, room)?);
+    }
+    numbers.iter_mut().for_each(|number| *number = of_whole[*number as usize]);
+    Ok((numbers, Part { classes, ..part }))
 }
 
 /// Splits the classes of the values of a column by some bits under masks.
@@ -262,7 +350,7 @@ fn with_mask(
         };
         both.push(class);
     }
-    Ok((both, Part { classes, open: part.open.both(&masked.open) }))
+    Ok((both, Part { classes, open: part.open.both(&masked.open), over: part.over }))
 }
 
 /// Returns the bits of a value that a mask names, side by side.

@@ -41,11 +41,14 @@ impl Bits {
 /// Classes of the values of some words.
 ///
 /// # Invariants
-/// - The row of a class is the ascending list of the products that hold its values and are not open.
+/// - The row of a class is the ascending list of the products that hold its values and are not open. With pruning, it
+///   lacks products that can never be the first match.
 /// - An open product leaves all values of these words open, so that it is in no list (`join` and `leaves` build it so).
 pub(super) struct Part {
     pub(super) classes: Classes,
     pub(super) open: Bits,
+    /// Column of each leaf that these classes are over.
+    pub(super) over: Vec<usize>,
 }
 
 impl Part {
@@ -61,7 +64,7 @@ impl Part {
 
     /// Number of bytes of the lists.
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(self.classes.rows()) + self.len() * (2 * size_of::<u32>() + size_of::<usize>())
+        self.classes.bytes() + size_of_val(&self.open.0[..])
     }
 
     /// Writes the products that hold values of both classes and are not open in both parts.
@@ -103,7 +106,8 @@ impl Part {
             row.extend(places.map(|place| place as u32));
             intern(&mut classes, &row, room)?;
         }
-        Ok(Self { classes, open: Bits::of(kept.len(), |at| self.open.has(kept[at])) })
+        let open = Bits::of(kept.len(), |at| self.open.has(kept[at]));
+        Ok(Self { classes, open, over: self.over.clone() })
     }
 }
 

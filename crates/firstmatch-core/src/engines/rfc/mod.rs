@@ -11,8 +11,11 @@
 //!
 //! Tables multiply classes, so that a bad tree takes many times the bytes of a good one. The builder counts the classes
 //! of every subset of up to seven words, and takes the tree of the fewest bytes. With more than 1,000 products of rules
-//! it counts those of two samples, and extends their growth. It knows the size of a table before it allocates it, and
-//! refuses a table that exceeds the budget.
+//! it counts those of two samples, and extends their growth. It knows the size of a table before it allocates it. If the
+//! table exceeds the budget, it plans another tree with the true numbers of classes so far, four times at most.
+//!
+//! Lists of rules are *pruned*: a rule is dropped from a class if an earlier rule covers it in all words still to come
+//! ([`Config::prune`]). It can never be the first match there, and classes that it alone told apart become one.
 //!
 //! # Layout in memory
 //! - *Leaves*: a search tree, pages or a table that map the values of a word to classes, as in
@@ -35,6 +38,14 @@
 //! [`Config::build_bytes`] limits the lists of rules and the runs that it keeps besides. Compact tables are written row by
 //! row, so that the plain table is never there.
 //!
+//! # Place beside other engines
+//! [`bit_vector`](mod@crate::engines::bit_vector) reads vectors of one bit for each region, so that it is for one or two
+//! thousand regions. Here a lookup reads as many tables whatever the number of rules is. In exchange, tables may take
+//! hundreds of times the memory of [`bit_select`](mod@crate::engines::bit_select), which tests regions and takes tens of
+//! bytes for each. So these engines are for a fixed number of reads, and for comparison with the papers.
+//!
+//! On the ClassBench sets of 1,000 rules, tables and all else take 0.1 to 1.0 MB; with ranked bitmaps, 0.06 to 0.26 MB.
+//!
 //! # Invariants
 //! - A class number is below the number of classes of its slot, so that every place is inside its table
 //!   (`tests::every_place_is_inside_its_table`).
@@ -49,6 +60,7 @@
 //! # Deviations
 //! - By default, leaves are whole words and the tree is planned. [`Config::paper`] takes chunks of 16 bits and the tree
 //!   of the paper. The paper's four fields have no protocol, so ours is joined to the table of the destination.
+//! - Pruning and plans are ours; [`Config::paper`] has neither.
 //! - Classes are lists of rules in place of bit vectors. Rules that leave all words of a table open are in none of them.
 //! - Only the first rule of a class is kept. So removing a rule takes a new build, and the engine is never a base.
 //! - [`Config::bitmap`] has ranked bitmaps in place of sub-tables, so that no lookup branches to an accessory table. It
@@ -70,6 +82,7 @@ mod lists;
 mod lookup;
 mod order;
 mod plan;
+mod prune;
 mod runs;
 mod structure;
 mod table;
@@ -91,6 +104,17 @@ use crate::schema::Schema;
 
 impl Rfc {
     /// Builds the engine from the regions of `set`.
+    ///
+    /// ```
+    /// use firstmatch_core::engines::rfc::{Config, Rfc};
+    /// use firstmatch_core::rule::Lowered;
+    /// use firstmatch_core::{Engine, Schema};
+    ///
+    /// let none = Lowered::empty(&Schema::ipv4());
+    /// let engine = Rfc::build(&none, &Config::bitmap())?;
+    /// assert_eq!(engine.stats().rules, 0);
+    /// # Ok::<(), firstmatch_core::BuildError>(())
+    /// ```
     ///
     /// # Errors
     /// If it would exceed the budget or [`Config::build_bytes`], or this machine lacks the forced instruction set.

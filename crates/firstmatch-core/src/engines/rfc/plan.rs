@@ -1,9 +1,10 @@
 //! Choice of the tree of tables.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::join::join;
+use super::join::{Joining, join};
 use super::lists::Part;
+use super::prune::Cover;
 use super::table::bytes_of;
 use crate::engines::shared::Room;
 use crate::error::BuildError;
@@ -48,6 +49,68 @@ pub(super) struct Operands {
     pub(super) third: Option<usize>,
 }
 
+/// Facts about the tables of earlier plans, of which one exceeded the budget.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Number of classes of sets of leaves, one bit each.
+    classes: HashMap<u128, u64>,
+    /// Pairs of sets of leaves whose table exceeded the budget.
+    refused: HashSet<[u128; 2]>,
+    /// Whether a pair was added since the last plan.
+    is_new: bool,
+}
+
+impl Known {
+    /// Adds the numbers of classes of the tables before `at`, and that this one exceeded the budget.
+    pub(super) fn add(
+        &mut self,
+        tables: &[Operands],
+        leaves: usize,
+        mut classes: impl Iterator<Item = u32>,
+        at: usize,
+    ) {
+        if leaves > u128::BITS as usize {
+            return;
+        }
+        let mut sets: Vec<u128> = (0..leaves).map(|leaf| 1 << leaf).collect();
+        for Operands { slots, third } in &tables[..at] {
+            let set = slots.iter().chain(third).fold(0, |set, &slot| set | sets[slot]);
+            sets.push(set);
+            self.classes.extend(classes.next().map(|classes| (set, u64::from(classes))));
+        }
+        let mut pair = tables[at].slots.map(|slot| sets[slot]);
+        pair.sort_unstable();
+        self.is_new = self.refused.insert(pair);
+    }
+
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Whether a pair was added since this was asked last, so that another plan makes sense.
+    pub(super) fn take_new(&mut self) -> bool {
+        std::mem::take(&mut self.is_new)
+    }
+
+    fn refuses(&self, mut pair: [u128; 2]) -> bool {
+        pair.sort_unstable();
+        self.refused.contains(&pair)
+    }
+}
+
+/// Numbers that a plan is made by.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) products: usize,
+    pub(super) rules: usize,
+    /// Bytes that the tables may take.
+    pub(super) allowed: usize,
+    /// Sets by which lists are pruned, if they are.
+    pub(super) cover: Option<&'a Cover>,
+    pub(super) known: &'a Known,
+    pub(super) room: &'a Room<'a>,
+}
+
 /// Tree of tables over leaves.
 #[derive(Clone)]
 enum Node {
@@ -60,6 +123,8 @@ struct Slot {
     /// Number that no other slot has had.
     number: usize,
     node: Node,
+    /// Leaves, one bit each, as far as there are bits.
+    leaves: u128,
     field: Option<usize>,
     /// Bytes of the tables below.
     bytes: u64,
@@ -94,14 +159,8 @@ pub(super) fn of_paper(leaves: usize, is_five_tuple: bool) -> Option<Vec<Operand
 ///
 /// # Errors
 /// If even the smallest tree exceeds `allowed` bytes by far, or there were too many visits.
-pub(super) fn fewest(
-    parts: &[&Part],
-    fields: &[usize],
-    products: usize,
-    rules: usize,
-    allowed: usize,
-    room: &Room<'_>,
-) -> Result<Planned, BuildError> {
+pub(super) fn fewest(parts: &[&Part], fields: &[usize], asked: &Asked<'_>) -> Result<Planned, BuildError> {
+    let &Asked { products, room, .. } = asked;
     let sizes = [SMALL.min(products), SAMPLE.min(products)];
     let kept = |size: usize| -> Vec<u32> { (0..size).map(|at| (at * products / size) as u32).collect() };
     let kept = [TINY.min(products), sizes[0], sizes[1]].map(kept);
@@ -110,9 +169,11 @@ pub(super) fn fewest(
         let [tiny, small] = [part.sampled(&kept[0], room)?, part.sampled(&kept[1], room)?];
         let large = part.sampled(&kept[2], room)?;
         let (node, classes) = (Node::Leaf(leaf), Some(part.len() as u64));
-        slots.push(Slot { number: leaf, node, field: Some(field), bytes: 0, tiny, small, large, classes });
+        let leaves = u32::try_from(leaf).ok().and_then(|leaf| 1u128.checked_shl(leaf)).unwrap_or(0);
+        slots.push(Slot { number: leaf, node, leaves, field: Some(field), bytes: 0, tiny, small, large, classes });
     }
-    let counted = Counted { sizes, products, rules, allowed, room };
+    let covers = kept.map(|kept| asked.cover.map(|cover| cover.sampled(&kept)));
+    let counted = Counted { asked, sizes, covers };
     let mut scores = HashMap::new();
     while slots.len() > MOST_SLOTS {
         counted.reduce(&mut slots, &mut scores)?;
@@ -137,13 +198,11 @@ fn emit(node: &Node, leaves: usize, tables: &mut Vec<Operands>) -> usize {
 
 /// Numbers that the counts of classes are extended by.
 struct Counted<'a> {
+    asked: &'a Asked<'a>,
     /// Number of products of both samples.
     sizes: [usize; 2],
-    products: usize,
-    rules: usize,
-    /// Bytes that the engine may take.
-    allowed: usize,
-    room: &'a Room<'a>,
+    /// Sets of the products of each sample, from the smallest on.
+    covers: [Option<Cover>; 3],
 }
 
 /// Part of each sample over some slots; `None` from [`MOST_CLASSES`] on.
@@ -160,8 +219,10 @@ impl Counted<'_> {
             let all = (0..slots.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
             for (a, b) in all.filter(|&(a, b)| !of_field || is_of_field(&slots[a], &slots[b])) {
                 let numbers = [slots[a].number, slots[b].number];
+                let is_refused = self.asked.known.refuses([slots[a].leaves, slots[b].leaves]);
                 let score = match scores.get(&numbers) {
                     Some(&score) => score,
+                    None if is_refused => u64::MAX,
                     None => self.score(&slots[a].tiny, &slots[b].tiny)?,
                 };
                 scores.insert(numbers, score);
@@ -175,9 +236,9 @@ impl Counted<'_> {
         }
         let Some((_, (a, b))) = best else { return Ok(()) };
         let (second, first) = (slots.remove(b), slots.remove(a));
-        let tiny = self.joined_whole(&first.tiny, &second.tiny, TINY.min(self.products))?;
-        let small = self.joined_whole(&first.small, &second.small, self.sizes[0])?;
-        let large = self.joined_whole(&first.large, &second.large, self.sizes[1])?;
+        let tiny = self.joined_whole(&first.tiny, &second.tiny, 0)?;
+        let small = self.joined_whole(&first.small, &second.small, 1)?;
+        let large = self.joined_whole(&first.large, &second.large, 2)?;
         let classes = self.is_whole().then_some(large.len() as u64);
         let [of_first, of_second] = [&first, &second].map(|slot| self.classes_of(slot));
         let own = bytes_of(of_first.saturating_mul(of_second) as usize, large.len() - 1) as u64;
@@ -185,21 +246,22 @@ impl Counted<'_> {
         let field = first.field.filter(|_| first.field == second.field);
         let node = Node::Join(Box::new([first.node, second.node]));
         let number = first.number.max(second.number).max(slots.iter().map(|slot| slot.number).max().unwrap_or(0)) + 1;
-        slots.push(Slot { number, node, field, bytes, tiny, small, large, classes });
+        let leaves = first.leaves | second.leaves;
+        slots.push(Slot { number, node, leaves, field, bytes, tiny, small, large, classes });
         Ok(())
     }
 
     /// Returns how many classes a pair adds to those of its larger slot, and a share of its table.
     fn score(&self, a: &Part, b: &Part) -> Result<u64, BuildError> {
         let product = (a.len() * b.len()) as u64;
-        let part = self.joined(Some(a), Some(b), TINY.min(self.products))?;
+        let part = self.joined(Some(a), Some(b), 0)?;
         let classes = part.map_or(product, |part| part.len() as u64);
         Ok(classes.saturating_sub(a.len().max(b.len()) as u64) + product / 64)
     }
 
     /// Whether all products are in the larger sample.
     fn is_whole(&self) -> bool {
-        self.sizes[1] == self.products
+        self.sizes[1] == self.asked.products
     }
 
     /// Number of classes of a slot, with all products.
@@ -213,21 +275,27 @@ impl Counted<'_> {
             return large;
         }
         let grown = (large as f64 / small.max(1) as f64).log(4.0).clamp(0.0, 2.0);
-        (large as f64 * (self.products as f64 / self.sizes[1] as f64).powf(grown)) as u64
+        (large as f64 * (self.asked.products as f64 / self.sizes[1] as f64).powf(grown)) as u64
+    }
+
+    /// Products of a sample, the smallest of which is 0.
+    fn joining(&self, sample: usize) -> Joining<'_> {
+        let products = [TINY.min(self.asked.products), self.sizes[0], self.sizes[1]][sample];
+        Joining { products, cover: self.covers[sample].as_ref(), room: self.asked.room }
     }
 
     /// Returns the classes of pairs, or `None` if they are too many.
-    fn joined(&self, a: Option<&Part>, b: Option<&Part>, products: usize) -> Result<Option<Part>, BuildError> {
+    fn joined(&self, a: Option<&Part>, b: Option<&Part>, sample: usize) -> Result<Option<Part>, BuildError> {
         let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
         if a.len() as u64 * b.len() as u64 > MOST_PAIRS {
             return Ok(None);
         }
-        join(a, b, products, MOST_CLASSES, self.room, &mut |_| Ok(()))
+        join(a, b, MOST_CLASSES, self.joining(sample), &mut |_, _| Ok(()))
     }
 
     /// Returns the classes of pairs, however many they are.
-    fn joined_whole(&self, a: &Part, b: &Part, products: usize) -> Result<Part, BuildError> {
-        let joined = join(a, b, products, usize::MAX, self.room, &mut |_| Ok(()))?;
+    fn joined_whole(&self, a: &Part, b: &Part, sample: usize) -> Result<Part, BuildError> {
+        let joined = join(a, b, usize::MAX, self.joining(sample), &mut |_, _| Ok(()))?;
         Ok(joined.expect("no limit on classes"))
     }
 
@@ -236,18 +304,21 @@ impl Counted<'_> {
     /// Trees are compared up to a cap that grows, so that few classes of subsets in larger trees are counted.
     fn best(&self, slots: &[Slot]) -> Result<(Node, u64, bool), BuildError> {
         let all = (1usize << slots.len()) - 1;
-        let mut subsets = Subsets { sampled: HashMap::new(), counts: vec![None; all + 1], is_exact: true };
+        let leaves_of = |set: usize| slots.iter().enumerate().filter(move |(at, _)| set >> at & 1 == 1);
+        let leaves = (0..=all).map(|set| leaves_of(set).fold(0, |leaves, (_, slot)| leaves | slot.leaves)).collect();
+        let mut subsets = Subsets { leaves, sampled: HashMap::new(), counts: vec![None; all + 1], is_exact: true };
         for (at, slot) in slots.iter().enumerate() {
             subsets.counts[1 << at] = Some(self.classes_of(slot));
         }
         let mut cap = FIRST_CAP;
         loop {
             let (bytes, halves) = self.within(cap, slots, &mut subsets)?;
-            if bytes <= cap {
+            if bytes <= cap && halves[all] != 0 {
                 return Ok((tree(all, &halves, slots), bytes, subsets.is_exact));
             }
-            if cap / SLACK > self.allowed as u64 {
-                return Err(BuildError::bytes(cap as usize, self.allowed).in_part("tables, at least".to_owned()));
+            // Without a tree, every pair that is left was refused.
+            if cap / SLACK > self.asked.allowed as u64 || cap == u64::MAX {
+                return Err(BuildError::bytes(cap as usize, self.asked.allowed).in_part("tables, at least".to_owned()));
             }
             cap = cap.saturating_mul(2);
         }
@@ -264,26 +335,30 @@ impl Counted<'_> {
                 bytes[set] = slots[set.ilog2() as usize].bytes;
                 continue;
             }
-            let halved = |most: u64, counts: &[Option<u64>]| {
+            let halved = |most: u64, subsets: &Subsets| {
+                let (counts, leaves) = (&subsets.counts, &subsets.leaves);
                 let lowest = set & set.wrapping_neg();
                 let mut best = (u64::MAX, 0);
                 for half in (lowest..set).filter(|half| half & !set == 0 && half & lowest != 0) {
                     let other = set & !half;
                     let (Some(of_half), Some(of_other)) = (counts[half], counts[other]) else { continue };
+                    if self.asked.known.refuses([leaves[half], leaves[other]]) {
+                        continue;
+                    }
                     let own = bytes_of(of_half.saturating_mul(of_other) as usize, most as usize) as u64;
                     let sum = bytes[half].saturating_add(bytes[other]).saturating_add(own);
                     best = if sum < best.0 || best.1 == 0 { (sum, half) } else { best };
                 }
                 best
             };
-            let most = if set == all { self.rules as u64 } else { 0 };
-            let mut best = halved(most, &subsets.counts);
+            let most = if set == all { self.asked.rules as u64 } else { 0 };
+            let mut best = halved(most, subsets);
             if best.1 == 0 || best.0 > cap {
                 continue;
             }
             if set != all {
                 let classes = self.count(set, best.1, slots, subsets)?;
-                best = halved(classes - 1, &subsets.counts);
+                best = halved(classes - 1, subsets);
             }
             if best.0 <= cap {
                 (bytes[set], halves[set]) = best;
@@ -303,8 +378,8 @@ impl Counted<'_> {
         };
         let (a, b) = (of(half), of(set & !half));
         // The classes of the smaller sample say nothing where all products are in the larger one.
-        let small = if self.is_whole() { None } else { self.joined(a[0], b[0], self.sizes[0])? };
-        let large = self.joined(a[1], b[1], self.sizes[1])?;
+        let small = if self.is_whole() { None } else { self.joined(a[0], b[0], 1)? };
+        let large = self.joined(a[1], b[1], 2)?;
         let classes = if let (true, Some(large)) = (self.is_whole(), &large) {
             large.len() as u64
         } else if let (Some(small), Some(large)) = (&small, &large) {
@@ -314,6 +389,7 @@ impl Counted<'_> {
             let of = |set: usize| subsets.counts[set].unwrap_or(u64::MAX);
             of(half).saturating_mul(of(set & !half))
         };
+        let classes = self.asked.known.classes.get(&subsets.leaves[set]).copied().unwrap_or(classes);
         subsets.counts[set] = Some(classes);
         subsets.sampled.insert(set, [small, large]);
         Ok(classes)
@@ -322,6 +398,8 @@ impl Counted<'_> {
 
 /// Subsets of the slots whose classes are counted.
 struct Subsets {
+    /// Leaves of each subset.
+    leaves: Vec<u128>,
     sampled: HashMap<usize, Sampled>,
     counts: Vec<Option<u64>>,
     /// Whether no subset was given up.

@@ -156,13 +156,16 @@ impl<'a> Writer<'a> {
         Ok(Self { spending, rest, part, form, count, short, long: Vec::new(), runs: Runs::default(), allowed, taken })
     }
 
-    /// Adds a row.
+    /// Adds a row; `held` is the number of bytes that its maker holds.
     ///
     /// # Errors
-    /// If the entries become long ones, which exceed the budget, or the runs exceed the bytes of the build.
-    pub(super) fn row(&mut self, row: &[u32]) -> Result<(), BuildError> {
+    /// If the entries become long ones, which exceed the budget, or the bytes of the build are exceeded.
+    pub(super) fn row(&mut self, row: &[u32], held: usize) -> Result<(), BuildError> {
+        let Some(left) = self.allowed.checked_sub(held) else {
+            return Err(BuildError::limit(Cap::BuildBytes, held, self.allowed));
+        };
         if self.form != Form::Plain {
-            return self.runs.row(row, self.allowed);
+            return self.runs.row(row, left);
         }
         let is_long = !self.long.is_empty();
         if !is_long && row.iter().all(|&entry| entry <= u32::from(u16::MAX)) {
@@ -172,8 +175,8 @@ impl<'a> Writer<'a> {
         if !is_long {
             let (more, beside) = (bytes_of(self.count, 0), size_of_val(&self.short[..]));
             self.spending.take(more, self.rest.saturating_sub(more), || self.part.clone())?;
-            if beside > self.allowed {
-                return Err(BuildError::limit(Cap::BuildBytes, beside, self.allowed));
+            if beside > left {
+                return Err(BuildError::limit(Cap::BuildBytes, beside, left));
             }
             self.long = Vec::with_capacity(self.count);
             self.long.extend(std::mem::take(&mut self.short).into_iter().map(u32::from));

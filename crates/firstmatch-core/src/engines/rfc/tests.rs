@@ -1,13 +1,14 @@
-//! The paper's example, corners, budgets and plans; forms of tables in `forms`.
+//! The paper's example, corners, budgets and plans; forms of tables in `forms`, pruning in `prune`.
 
 mod forms;
+mod prune;
 
-use super::build::{leaves_of, tables};
-use super::join::join;
+use super::build::{Making, Start, leaves_of};
+use super::join::{Joining, join};
 use super::lists::Part;
-use super::plan::{Operands, Planned, fewest};
+use super::plan::{Asked, Known, Operands, Planned, fewest};
 use super::structure::Rfc;
-use super::table::Spending;
+use super::table::{Form, Spending};
 use super::{BatchWalk, BitCount, ClassOrder, Config, LeafKind, PlaceBy, TableForm, TreeChoice};
 use crate::engine::budget::{Budget, Visits};
 use crate::engine::{Classifier, Engine, Match};
@@ -51,6 +52,7 @@ fn configurations() -> Vec<Config> {
                         order: [ClassOrder::FewestRuns, ClassOrder::AsFound][turn / 2 % 2],
                         count: [BitCount::Instruction, BitCount::FindFirst][turn % 2],
                         index: [PlaceBy::Multiply, PlaceBy::Shift][turn / 3 % 2],
+                        prune: all.len() % 2 == 0,
                         sub_entries,
                         sub_elements,
                         ..Config::default()
@@ -105,7 +107,7 @@ fn the_paper_s_example_is_built_as_printed() {
 fn classes_of_the_example_are_those_of_the_paper() {
     let (set, visits) = (of_example(), Visits::default());
     let room = Room { allowed: usize::MAX, visits: &visits };
-    let (products, made) = leaves_of(&set, &Config::paper(), &room).expect("no limit");
+    let Start { products, made, .. } = leaves_of(&set, &Config::paper(), &room).expect("no limit");
     let parts: Vec<Part> = made.into_iter().map(|made| made.part).collect();
     let lists = |part: &Part| -> Vec<Vec<u32>> { (0..part.len()).map(|class| part.list(class).to_vec()).collect() };
     // Rule 4 leaves every word open, and rule 3 the last one, so that they are in no list there.
@@ -113,13 +115,14 @@ fn classes_of_the_example_are_those_of_the_paper() {
     assert_eq!(lists(&parts[1]), [vec![], vec![0], vec![1, 2]]);
     assert_eq!(lists(&parts[2]), [vec![], vec![0, 1]]);
     let mut pairs = Vec::new();
-    let inner = join(&parts[0], &parts[1], products.len(), 9, &room, &mut |row| {
+    let joining = Joining { products: products.len(), cover: None, room: &room };
+    let inner = join(&parts[0], &parts[1], 9, joining, &mut |row, _| {
         pairs.extend_from_slice(row);
         Ok(())
     });
     let inner = inner.expect("no limit").expect("nine pairs");
     let mut rows = Vec::new();
-    let all = join(&inner, &parts[2], products.len(), 18, &room, &mut |row| {
+    let all = join(&inner, &parts[2], 18, joining, &mut |row, _| {
         rows.push(row.to_vec());
         Ok(())
     });
@@ -288,19 +291,20 @@ fn trees(leaves: &[usize], count: usize) -> Vec<Vec<Operands>> {
 #[test]
 fn the_planned_tree_is_the_smallest_of_all() {
     for rules in [1, 9, 30] {
-        let (set, config, visits) = (of_ports(rules), Config::default(), Visits::default());
+        let (set, visits) = (of_ports(rules), Visits::default());
+        let config = Config { prune: rules != 9, ..Config::default() };
         let room = Room { allowed: usize::MAX, visits: &visits };
-        let leaves = || {
-            let (products, made) = leaves_of(&set, &config, &room).expect("no limit");
-            (products, made)
-        };
-        let (products, of_leaves) = leaves();
-        let count = of_leaves.len();
-        let (parts, fields) = (of_leaves.iter().map(|made| &made.part).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
-        let planned = fewest(&parts, &fields[..count], products.len(), 60, usize::MAX, &room).expect("no limit");
+        let start = || leaves_of(&set, &config, &room).expect("no limit");
+        let Start { products, made, cover } = start();
+        let (count, cover, known) = (made.len(), cover.as_ref(), Known::default());
+        let (parts, fields) = (made.iter().map(|made| &made.part).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+        let asked =
+            Asked { products: products.len(), rules: 60, allowed: usize::MAX, cover, known: &known, room: &room };
+        let planned = fewest(&parts, &fields[..count], &asked).expect("no limit");
+        let making = Making { products: &products, cover, config: &config, form: Form::Plain, visits: &visits };
         let bytes = |planned: &Planned| -> usize {
             let mut spending = Spending { used: 0, allowed: usize::MAX };
-            let built = tables(planned, leaves().1, &products, &config, &mut spending, &visits).expect("no budget");
+            let built = making.tables(planned, start().made, &mut spending, &mut Known::default()).expect("no budget");
             built.1.iter().map(|table| table.cells.bytes()).sum()
         };
         let leaves: Vec<usize> = (0..count).collect();
@@ -339,4 +343,39 @@ fn every_place_is_inside_its_table() {
             assert!((0..table.length).all(|at| table.cells.get(at, config.count) < table.classes), "{config:?}");
         }
     }
+}
+
+/// A table that exceeded the budget is in no later plan, and what is known of classes replaces estimates.
+#[test]
+fn a_refused_table_is_planned_around() {
+    let (set, visits) = (of_ports(30), Visits::default());
+    let room = Room { allowed: usize::MAX, visits: &visits };
+    let Start { products, made, cover } = leaves_of(&set, &Config::default(), &room).expect("no limit");
+    let parts: Vec<&Part> = made.iter().map(|made| &made.part).collect();
+    let (mut known, mut bytes, count) = (Known::default(), Vec::new(), products.len());
+    let mut plans: Vec<Vec<Operands>> = Vec::new();
+    for at in [2, 0, 1, 3, 3, 0] {
+        let cover = cover.as_ref();
+        let asked = Asked { products: count, rules: 30, allowed: usize::MAX, cover, known: &known, room: &room };
+        let planned = fewest(&parts, &[0, 1, 2, 3, 4], &asked).expect("no limit");
+        assert!(plans.iter().all(|before| before != &planned.tables), "{:?} again", planned.tables);
+        known.add(&planned.tables, parts.len(), [].into_iter(), at);
+        assert!(known.take_new() && !known.is_new());
+        bytes.push(planned.bytes);
+        plans.push(planned.tables);
+    }
+    assert!(bytes.is_sorted(), "{bytes:?}");
+    // If every table is refused, there is no plan.
+    let two = set_of_two();
+    let Start { products, made, cover } = leaves_of(&two, &Config::default(), &room).expect("no limit");
+    let parts: Vec<&Part> = made.iter().map(|made| &made.part).collect();
+    let mut known = Known::default();
+    known.add(&[Operands { slots: [0, 1], third: None }], 2, [].into_iter(), 0);
+    let (count, cover) = (products.len(), cover.as_ref());
+    let asked = Asked { products: count, rules: 2, allowed: usize::MAX, cover, known: &known, room: &room };
+    assert!(fewest(&parts, &[0, 1], &asked).is_err());
+}
+
+fn set_of_two() -> Lowered {
+    set(&schema(&[8, 8]), [vec![(0, Test::Value(1))], vec![(1, Test::Value(2))]])
 }

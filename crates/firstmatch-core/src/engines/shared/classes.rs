@@ -60,6 +60,12 @@ impl Classes {
         self.hashes.len()
     }
 
+    /// Number of bytes of memory, those that are reserved included.
+    pub(crate) fn bytes(&self) -> usize {
+        let numbers = self.rows.capacity() + self.hashes.capacity() + self.table.capacity();
+        numbers * size_of::<u32>() + self.ends.capacity() * size_of::<usize>()
+    }
+
     /// Returns all rows, one behind the other.
     pub(crate) fn rows(&self) -> &[u32] {
         &self.rows
