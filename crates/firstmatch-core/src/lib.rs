@@ -49,6 +49,7 @@
 //! | [`cut_tree`](engines::cut_tree) (HiCuts, HyperCuts) | one walk to a short list in each of up to four trees | rebuild | comparison with the classics, within memory that you set |
 //! | [`rfc`](mod@engines::rfc) | one search per key word, and a fixed number of table reads | rebuild | rules that stay, where speed is worth much memory |
 //! | [`bitmap_rfc`](engines::rfc::Config::bitmap) | the same, with runs of equal entries under bitmaps | rebuild | as `rfc`, in a fraction of its memory |
+//! | [`decomposition`](mod@engines::decomposition) | one search per field, and the first rule that all have in common | rebuild | comparison with the paper, over many fields |
 //! | [`tuple`](mod@engines::tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | rules that change |
 //! | [`partition_sort`](engines::partition_sort) (PartitionSort) | one walk down a tree in each of a few partitions | [`Updatable`]: insert and remove | rules of ranges, whose bits say little |
 //!
