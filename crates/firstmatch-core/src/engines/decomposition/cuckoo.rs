@@ -68,7 +68,7 @@ impl Cuckoo {
     fn place(&self, function: usize, key: &[u32; LINE_WORDS]) -> usize {
         let even = self.words.next_multiple_of(2);
         let hash = self.hashers[function].hash(&key[..even], &[u32::MAX; LINE_WORDS][..even]);
-        (u64::from(hash) * self.slots as u64 >> 32) as usize
+        ((u64::from(hash) * self.slots as u64) >> 32) as usize
     }
 
     fn slot(&mut self, place: usize) -> &mut [u32] {

@@ -299,7 +299,7 @@ fn rows_of_equal_sets_are_equal() {
             let (mut first, mut second) = (of(a, from), of(b, other));
             let (mut both, mut want) = (Vec::new(), Vec::new());
             let bits: Vec<u32> = first.here.0.iter().zip(&second.here.0).map(|(a, b)| a & b).collect();
-            common(&first.row().to_vec(), &second.row().to_vec(), &mut both);
+            common(first.row(), second.row(), &mut both);
             row_of(&bits, &mut want);
             assert_eq!(both, want, "every {a}th and every {b}th");
             let mut wide = vec![0; products.div_ceil(64)];
