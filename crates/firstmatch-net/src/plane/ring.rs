@@ -9,6 +9,9 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use super::bell::{Bell, lock};
 use super::counters::{FluxTally, Occupancy, Padded, RingCounters, RingEnd, Tally};
 
+/// Number of times that counters are read until the receiver has counted nothing meanwhile.
+const READINGS: usize = 16;
+
 /// Message on its way.
 #[derive(Debug)]
 pub(super) struct Envelope<T> {
@@ -70,8 +73,18 @@ impl RingState {
     }
 
     /// Returns the messages that were sent and not yet received, without the cost of all counters.
+    ///
+    /// It is what was queued when `sent` was read, unless the receiver never pauses: then it may be more.
     pub(super) fn queued(&self) -> super::Flux {
-        let received = self.received.0.get();
+        let mut received = self.received.0.get();
+        for _ in 0..READINGS {
+            let queued = self.sender.0.sent.get() - received;
+            let again = self.received.0.get();
+            if again == received {
+                return queued;
+            }
+            received = again;
+        }
         self.sender.0.sent.get() - received
     }
 }
