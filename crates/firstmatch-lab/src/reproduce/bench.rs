@@ -2,7 +2,7 @@
 
 use anyhow::{Context, ensure};
 use firstmatch_core::rule::{Action, Conditions, Lowered, Priority, Regions, RuleSpec};
-use firstmatch_core::{Classifier, KeyBuf, Match, RuleSet, Schema, Updatable};
+use firstmatch_core::{Classifier, KeyBuf, Match, NamedCounts, RuleSet, Schema, Updatable};
 use firstmatch_generate::trace::{self, Coverage};
 use indicatif::ProgressBar;
 use rand::seq::SliceRandom;
@@ -10,7 +10,6 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde::Deserialize;
 
-use super::example::count_of;
 use crate::definition::{Engine, Updates};
 use crate::digest::Running;
 use crate::measure::Pace;
@@ -173,6 +172,13 @@ impl Workbench {
         digest.add_rules(&self.set);
         digest.add_answers(&self.set, &self.work, answers);
     }
+}
+
+/// Returns a count of an engine by name, or the sum of several joined by `+`.
+pub(super) fn count_of(counts: &NamedCounts, names: &str) -> anyhow::Result<f64> {
+    let known = || counts.iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+    let one = |name| counts.get(name).with_context(|| format!("nothing counts `{name}`; expected one of {}", known()));
+    names.split('+').try_fold(0.0, |sum, name| Ok(sum + one(name)? as f64))
 }
 
 /// Builds an engine by inserting rules in random order.

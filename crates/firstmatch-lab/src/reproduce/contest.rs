@@ -65,7 +65,8 @@ pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write, emit
         let (measure, traffic) = named(about);
         let has = run.measures.contains(&measure) && run.traffics.contains(&traffic);
         ensure!(has, "claim `{}`: the entry has no such measure or traffic", about.id);
-        ensure!(about.part.is_none(), "claim `{}`: `part` is for entries of memory", about.id);
+        let is_own = about.part.is_none() && about.per.is_none();
+        ensure!(is_own, "claim `{}`: `part` and `per` are for entries of memory", about.id);
     }
     let bias = Bias::smoothed(run.smoothing);
     let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, bias, seeds };

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use firstmatch_core::rule::{ExpansionLimits, FieldValues, lower};
-use firstmatch_core::{Classifier, KeyBuf, Match, NamedCounts};
+use firstmatch_core::{Classifier, KeyBuf, Match};
 use firstmatch_formats::Options;
 use serde::Deserialize;
 
+use super::bench::count_of;
 use super::verdict::shown;
 use super::{Emit, Measured, Outcome};
 use crate::definition::Engine;
@@ -73,13 +74,6 @@ pub(super) fn run(run: &Example, _: Option<&Path>, out: &mut dyn Write, emit: Em
         emit(Outcome::exact(id, measured, &digest))?;
     }
     Ok(())
-}
-
-/// Returns a count of an engine by name, or the sum of several joined by `+`.
-pub(super) fn count_of(counts: &NamedCounts, names: &str) -> anyhow::Result<f64> {
-    let known = || counts.iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
-    let one = |name| counts.get(name).with_context(|| format!("nothing counts `{name}`; expected one of {}", known()));
-    names.split('+').try_fold(0.0, |sum, name| Ok(sum + one(name)? as f64))
 }
 
 #[cfg(test)]
