@@ -1,7 +1,7 @@
 //! Every fault and warning of the two formats: message, line, column and width.
 
 use firstmatch_core::Diagnostic;
-use firstmatch_formats::{Format, Options};
+use firstmatch_formats::Options;
 
 /// Returns each fault as `line:column+width message`, or each warning, after that word.
 pub(crate) fn diagnose(text: &str) -> Vec<String> {
@@ -575,21 +575,6 @@ fn columns_count_characters_and_the_text_is_the_whole_line() {
     assert_eq!((fault.line, fault.column, &*fault.text), (3, 13, "\tdeny dport é\0"));
     let error = firstmatch_formats::parse("permit \0\n", &Options::default()).unwrap_err();
     assert!(error.to_string().starts_with("1:8: the character U+0000"), "{error}");
-}
-
-#[test]
-fn the_format_is_told_by_the_first_line_that_says_something() {
-    for (text, format) in [
-        ("", Format::Native),
-        ("# @\n\n  @", Format::ClassBench),
-        ("\u{feff}@", Format::ClassBench),
-        ("permit\n@", Format::Native),
-    ] {
-        assert_eq!(firstmatch_formats::sniff(text), format, "{text:?}");
-    }
-    let forced = Options { format: Some(Format::Native), ..Options::default() };
-    let error = firstmatch_formats::parse("@10.0.0.0/8", &forced).unwrap_err();
-    assert!(error.to_string().starts_with("1:1: a line cannot start with the character `@`"), "{error}");
 }
 
 /// Ports that are missing hide no fault behind them where the line goes on.

@@ -16,6 +16,21 @@ fn parse(text: &str) -> RuleFile {
 }
 
 #[test]
+fn the_format_is_told_by_the_first_line_that_says_something() {
+    for (text, format) in [
+        ("", Format::Native),
+        ("# @\n\n  @", Format::ClassBench),
+        ("\u{feff}@", Format::ClassBench),
+        ("permit\n@", Format::Native),
+    ] {
+        assert_eq!(firstmatch_formats::sniff(text), format, "{text:?}");
+    }
+    let forced = Options { format: Some(Format::Native), ..Options::default() };
+    let error = firstmatch_formats::parse("@10.0.0.0/8", &forced).unwrap_err();
+    assert!(error.to_string().starts_with("1:1: a line cannot start with the character `@`"), "{error}");
+}
+
+#[test]
 fn the_line_a_packet_matches_is_the_first_that_says_so() {
     let file = parse(
         "default permit # what is left\nunknown permit\nfragments layer3\n\
