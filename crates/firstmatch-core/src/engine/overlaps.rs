@@ -66,7 +66,7 @@ pub trait Overlaps: Send + Sync {
     /// Calls `visit` for the regions that overlap `probe` and beat its bound, in any order, each once.
     ///
     /// It tests about `most` regions from `cursor` on, which is 0 at first. It returns where to go on, or `None` at the
-    /// end. `visit` may shrink the box of the probe and lower its bound.
+    /// end. A search that has no place to go on from, such as a walk down a tree, goes to the end whatever `most` is. `visit` may shrink the box of the probe and lower its bound.
     fn visit(
         &self,
         probe: &mut Probe,

@@ -2,7 +2,7 @@
 //!
 //! No key meets more, and some key meets as much.
 
-use crate::engine::{Engine, Match, NamedCounts, Updatable};
+use crate::engine::{Classifier, Engine, Match, NamedCounts, Updatable};
 use crate::engines::bit_select::{self, BitSelect};
 use crate::engines::bit_vector::{self, BitVector};
 use crate::engines::linear::{self, Linear};
@@ -39,6 +39,19 @@ pub(crate) fn sets() -> Vec<Lowered> {
         .collect();
     let same = vec![vec![(3, Test::Range { lo: 5, hi: 9 })]; 30];
     [hosts, nets, ranges, same].into_iter().map(|rules: Vec<Vec<(usize, Test)>>| set(&Schema::ipv4(), rules)).collect()
+}
+
+/// Compares the answers of an engine with those of `linear` for some keys, in batches and one by one.
+pub(crate) fn agrees(engine: &dyn Classifier, set: &Lowered, keys: &KeyBuf, said: &str) {
+    let linear = Linear::build(set, &linear::Config::default()).expect("no budget");
+    let (mut want, mut got) = (vec![None; keys.len()], vec![None; keys.len()]);
+    linear.classify_batch(&mut linear.scratch(), keys.keys(), &mut want);
+    engine.classify_batch(&mut engine.scratch(), keys.keys(), &mut got);
+    assert!(got == want, "{said}: {:?}", got.iter().zip(&want).position(|(got, want)| got != want));
+    for (at, want) in want.iter().enumerate().step_by(7) {
+        let got = engine.classify(&mut engine.scratch(), keys.keys().slice(at, at + 1));
+        assert_eq!(got, *want, "{said}, key {at}");
+    }
 }
 
 /// Returns keys at and beside the corners of regions, and one that no rule holds.

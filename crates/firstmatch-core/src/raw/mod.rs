@@ -30,6 +30,7 @@ mod tree;
 mod try_lock;
 
 pub(crate) use erased::Erased;
+pub(crate) use gather::gather;
 #[cfg(test)]
 pub(crate) use hash::tests::truncated;
 pub(crate) use hash::{Hasher, secrets};

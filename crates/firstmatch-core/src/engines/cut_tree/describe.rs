@@ -26,17 +26,15 @@ pub(super) fn describe(engine: &CutTree) -> String {
                 out.push(' ');
             }
             let node = engine.node(index);
-            let mut cuts = u64::from(node[2]) | u64::from(node[3]) << 32;
-            if cuts == 0 {
+            if CutTree::cuts(node).next().is_none() {
                 list(engine, node[1], &mut out);
                 continue;
             }
             out.push('[');
             let mut bits = 0;
-            while cuts != 0 {
-                let (word, own) = (cuts as usize & 0xFF, cuts as u32 >> 13 & 7);
+            for (word, _, own) in CutTree::cuts(node) {
                 let _ = write!(out, "{}{}/{}", if bits > 0 { " " } else { "" }, names[word], 1 << own);
-                (bits, cuts) = (bits + own, cuts >> 16);
+                bits += own;
             }
             if node[1] != NO_LIST {
                 out.push(' ');

@@ -96,14 +96,11 @@ impl CutTree {
     /// Adds the children of a node whose cells the box reaches.
     fn push_cells(&self, step: &Step, steps: &mut Vec<Step>) {
         let node = self.node(step.node);
-        let mut cuts = u64::from(node[2]) | u64::from(node[3]) << 32;
-        if cuts == 0 {
+        if CutTree::cuts(node).next().is_none() {
             return;
         }
         let mut cells = vec![Step { node: 0, lo: step.lo.clone(), hi: step.hi.clone() }];
-        while cuts != 0 {
-            let (word, shift, bits) = (cuts as usize & 0xFF, cuts as u32 >> 8 & 31, cuts as u32 >> 13 & 7);
-            cuts >>= 16;
+        for (word, shift, bits) in CutTree::cuts(node) {
             let below = ones(shift + bits);
             let (lo, hi) = (step.lo[word], step.hi[word]);
             // A box that leaves the bits of the node reaches all of its cells.

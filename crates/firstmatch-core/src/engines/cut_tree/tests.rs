@@ -7,8 +7,8 @@ use super::config::NODE_BYTES;
 use super::structure::NO_LIST;
 use super::*;
 use crate::engine::budget::{Budget, Visits};
-use crate::engine::tests::{keys_of, sets};
-use crate::engine::{Classifier, Overlaps, Probe};
+use crate::engine::tests::{agrees as check, keys_of, sets};
+use crate::engine::{Overlaps, Probe};
 use crate::engines::linear::{self, Linear};
 use crate::key::KeyBuf;
 use crate::raw::Level;
@@ -18,19 +18,6 @@ use crate::test_rules::set;
 
 fn build(set: &Lowered, config: &Config) -> CutTree {
     CutTree::build(set, config).expect("no budget")
-}
-
-/// Compares the answers of an engine with those of `linear` for some keys, one by one and in batches.
-fn check(engine: &CutTree, set: &Lowered, keys: &KeyBuf, said: &str) {
-    let linear = Linear::build(set, &linear::Config::default()).expect("no budget");
-    let (mut want, mut got) = (vec![None; keys.len()], vec![None; keys.len()]);
-    linear.classify_batch(&mut linear.scratch(), keys.keys(), &mut want);
-    engine.classify_batch(&mut engine.scratch(), keys.keys(), &mut got);
-    assert!(got == want, "{said}: {:?}", got.iter().zip(&want).position(|(got, want)| got != want));
-    for (at, want) in want.iter().enumerate().step_by(7) {
-        let got = engine.classify(&mut engine.scratch(), keys.keys().slice(at, at + 1));
-        assert_eq!(got, *want, "{said}, key {at}");
-    }
 }
 
 /// Table 3.1 of the dissertation: source and destination ports of six rules, two words of four bits.

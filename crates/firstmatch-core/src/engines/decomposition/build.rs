@@ -134,7 +134,8 @@ pub(super) fn build(
     level: Level,
     visits: &Visits,
 ) -> Result<Decomposition, BuildError> {
-    let (config, schema) = (config.bounded(), set.schema());
+    config.check()?;
+    let schema = set.schema();
     let products = Products::of(set, visits)?;
     let count = products.len();
     if count > MOST_PRODUCTS {
@@ -145,7 +146,7 @@ pub(super) fn build(
     let cells = Cells::new(schema, &products);
     let mut slots = Vec::new();
     if count > 0 {
-        for column in columns(schema, &cells, &config) {
+        for column in columns(schema, &cells, config) {
             slots.push(slot(column, &cells, &products, &room)?);
             let kept: usize = slots.iter().map(bytes_kept).sum();
             if kept > room.allowed {
@@ -174,7 +175,7 @@ pub(super) fn build(
         RowForm::Auto if count <= FLAT => Form::Flat,
         RowForm::Auto => Form::Sparse,
     };
-    finish(set, &config, level, products, slots, Shape::new(form, count))
+    finish(set, config, level, products, slots, Shape::new(form, count))
 }
 
 /// Number of bytes that the sets and values of a slot take while the engine is built.

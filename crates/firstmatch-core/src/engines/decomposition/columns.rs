@@ -21,23 +21,23 @@ pub(super) enum Column {
     Masked { word: usize, bits: u32 },
 }
 
-/// What each product has in each word.
+/// Intervals of each product in each word, by product.
 pub(super) struct Cells<'a> {
     pub(super) words: &'a [Word],
     products: &'a Products,
     /// Intervals of each product by word: places in the products' list.
-    ranges: Vec<Vec<Range<u32>>>,
+    ranges: Vec<Vec<Range<usize>>>,
     tested: Vec<u32>,
 }
 
 impl<'a> Cells<'a> {
     pub(super) fn new(schema: &'a Schema, products: &'a Products) -> Self {
         let ranges = products.intervals.iter().map(|intervals| {
-            let mut ranges = vec![0..0; products.len()];
+            let (mut ranges, mut start) = (vec![0..0; products.len()], 0);
             for own in intervals.chunk_by(|a, b| a.0 == b.0) {
-                // Intervals of a product follow one another, those of products in order.
-                let start = (own.as_ptr() as usize - intervals.as_ptr() as usize) / size_of::<(usize, Interval)>();
-                ranges[own[0].0] = start as u32..(start + own.len()) as u32;
+                let end = start + own.len();
+                ranges[own[0].0] = start..end;
+                start = end;
             }
             ranges
         });
@@ -48,8 +48,7 @@ impl<'a> Cells<'a> {
 
     /// Returns the intervals of a product in a word.
     pub(super) fn of(&self, word: usize, product: usize) -> &[(usize, Interval)] {
-        let Range { start, end } = self.ranges[word][product].clone();
-        &self.products.intervals[word][start as usize..end as usize]
+        &self.products.intervals[word][self.ranges[word][product].clone()]
     }
 
     /// Returns the only value of a product in a word, if it has one.

@@ -2,6 +2,7 @@
 
 use crate::engine::budget::Budget;
 use crate::engine::options::{Knob, Set};
+use crate::error::BuildError;
 use crate::raw::Level;
 
 /// Largest number of keys in flight.
@@ -10,6 +11,8 @@ pub(super) const MOST_IN_FLIGHT: usize = 128;
 pub(super) const MOST_SUB_VECTOR: usize = 8192;
 /// Largest number of hash functions.
 pub(super) const MOST_FUNCTIONS: usize = 8;
+/// Largest number of slots of a hash table per value.
+pub(super) const MOST_SLOTS: usize = 64;
 /// Bits of a cache line, the unit of sub-vectors.
 pub(super) const LINE_BITS: usize = 512;
 
@@ -29,13 +32,13 @@ pub struct Config {
     pub superfields: Superfields,
     /// Number of hash functions, 1 to 8.
     pub functions: usize,
-    /// Slots of a hash table per value.
+    /// Slots of a hash table per value, 1 to 64.
     pub slots: f64,
     /// Whether groups of fields with exact values are hashed instead of searched.
     pub hash_groups: bool,
     /// Form of the vectors.
     pub rows: RowForm,
-    /// What ends the merge of vectors.
+    /// End of the merge of vectors.
     pub stop: Stop,
     /// Bits of a sub-vector, a multiple of 512 up to 8,192.
     pub sub_vector: usize,
@@ -71,7 +74,7 @@ pub enum RowForm {
     Auto,
 }
 
-/// What ends the merge of vectors.
+/// End of the merge of vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stop {
@@ -131,15 +134,25 @@ impl Config {
         Self { superfields: Superfields::Fields, stop: Stop::Never, ..Self::paper() }
     }
 
-    /// Returns the configuration with each number within its bounds.
-    pub(super) fn bounded(&self) -> Self {
-        Self {
-            functions: self.functions.clamp(1, MOST_FUNCTIONS),
-            slots: self.slots.clamp(1.0, 64.0),
-            sub_vector: self.sub_vector.next_multiple_of(LINE_BITS).clamp(LINE_BITS, MOST_SUB_VECTOR),
-            interleave: self.interleave.clamp(1, MOST_IN_FLIGHT),
-            ..self.clone()
-        }
+    /// Checks that each number is within its bounds.
+    ///
+    /// # Errors
+    /// If one is not.
+    pub(super) fn check(&self) -> Result<(), BuildError> {
+        let &Self { functions, slots, sub_vector, interleave, .. } = self;
+        let is_line = sub_vector.is_multiple_of(LINE_BITS) && (LINE_BITS..=MOST_SUB_VECTOR).contains(&sub_vector);
+        let wrong = if !(1..=MOST_FUNCTIONS).contains(&functions) {
+            format!("{functions} hash functions; expected 1 to {MOST_FUNCTIONS}")
+        } else if !(1.0..=MOST_SLOTS as f64).contains(&slots) {
+            format!("{slots} slots a value; expected 1 to {MOST_SLOTS}")
+        } else if !is_line {
+            format!("sub-vectors of {sub_vector} bits; expected a multiple of {LINE_BITS} up to {MOST_SUB_VECTOR}")
+        } else if !(1..=MOST_IN_FLIGHT).contains(&interleave) {
+            format!("{interleave} keys in flight; expected 1 to {MOST_IN_FLIGHT}")
+        } else {
+            return Ok(());
+        };
+        Err(BuildError::refused(wrong))
     }
 }
 

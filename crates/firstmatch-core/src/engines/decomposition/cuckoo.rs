@@ -1,5 +1,6 @@
 //! Cuckoo hashing: each value is in one of a few slots, which its hashes choose.
 
+use super::config::MOST_SLOTS;
 use crate::error::BuildError;
 use crate::raw::{Hasher, LINE_WORDS, Line, secrets, words, words_mut};
 
@@ -9,8 +10,6 @@ const FREE: u32 = u32::MAX;
 const MOVES: usize = 500;
 /// Choices of hash functions that are tried before the table grows.
 const CHOICES: usize = 8;
-/// Largest number of slots per value.
-const MOST_SLOTS: usize = 64;
 /// Largest number of words of a value, so that a slot fits a line.
 pub(super) const MOST_WORDS: usize = LINE_WORDS - 1;
 

@@ -12,16 +12,18 @@ use crate::raw::{Isa, Kernel, LINE_WORDS};
 /// Values of the keys in flight, slot by slot.
 ///
 /// There are at least as many slots as the engine has that was last asked.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Places {
     slots: Vec<[u32; MOST_IN_FLIGHT]>,
+    /// Words of the keys one behind the other, for one search.
+    wide: [u64; MOST_IN_FLIGHT],
     /// Vectors of one key.
     own: Vec<u32>,
 }
 
 impl Places {
     pub(super) fn new(slots: usize, read: usize) -> Self {
-        Self { slots: vec![[0; MOST_IN_FLIGHT]; slots], own: vec![0; read] }
+        Self { slots: vec![[0; MOST_IN_FLIGHT]; slots], wide: [0; MOST_IN_FLIGHT], own: vec![0; read] }
     }
 }
 
@@ -94,14 +96,14 @@ impl<W: Watcher> Kernel for Lookup<'_, W> {
             return;
         }
         let count = engine.searches.len() + engine.joins.len();
-        let Places { slots, own } = places;
+        let Places { slots, wide, own } = places;
         if slots.len() < count {
             slots.resize(count, [0; MOST_IN_FLIGHT]);
         }
         own.resize(engine.read.len(), 0);
         for (chunk, best) in best.chunks_mut(engine.in_flight).enumerate() {
             let keys = keys.slice(chunk * engine.in_flight, chunk * engine.in_flight + best.len());
-            search(isa, engine, keys, best.len(), slots);
+            search(isa, engine, keys, &mut wide[..best.len()], slots);
             for (key, best) in best.iter_mut().enumerate() {
                 own.iter_mut().zip(&engine.read).for_each(|(own, &slot)| *own = slots[slot][key]);
                 let found = engine.vectors.first(own, engine.stop, engine.sub_vector, watch.own());
@@ -116,13 +118,18 @@ impl<W: Watcher> Kernel for Lookup<'_, W> {
 
 /// Finds the places of the vectors of all keys, search by search.
 #[inline(always)]
-fn search<I: Isa>(isa: I, engine: &Decomposition, keys: Keys<'_>, count: usize, slots: &mut [[u32; MOST_IN_FLIGHT]]) {
-    let mut wide = [0u64; MOST_IN_FLIGHT];
+fn search<I: Isa>(
+    isa: I,
+    engine: &Decomposition,
+    keys: Keys<'_>,
+    wide: &mut [u64],
+    slots: &mut [[u32; MOST_IN_FLIGHT]],
+) {
+    let count = wide.len();
     for (search, slot) in engine.searches.iter().zip(&mut *slots) {
         let found = &mut slot[..count];
         match search {
             Search::Tree { parts, tree } => {
-                let wide = &mut wide[..count];
                 for (at, wide) in wide.iter_mut().enumerate() {
                     let row = keys.row(at);
                     // A first word of 64 bits does not exist, so nothing is shifted out.

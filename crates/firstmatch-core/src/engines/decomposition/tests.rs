@@ -8,8 +8,7 @@ use super::tree::Tree;
 use super::*;
 use crate::engine::Classifier;
 use crate::engine::budget::Budget;
-use crate::engine::tests::{keys_of, sets};
-use crate::engines::linear::{self, Linear};
+use crate::engine::tests::{agrees, keys_of, sets};
 use crate::engines::shared::Products;
 use crate::key::KeyBuf;
 use crate::raw::{Isa, Kernel, LINE_WORDS, Line, dispatch};
@@ -21,18 +20,11 @@ fn build(set: &Lowered, config: &Config) -> Decomposition {
     Decomposition::build(set, config).expect("no budget")
 }
 
-/// Compares answers with those of `linear`, in batches and one by one.
+/// Compares answers with those of `linear`, those of counted lookups, too, and counts with the stated worst case.
 fn check(engine: &Decomposition, set: &Lowered, keys: &KeyBuf, said: &str) {
-    let linear = Linear::build(set, &linear::Config::default()).expect("no budget");
-    let (mut want, mut got) = (vec![None; keys.len()], vec![None; keys.len()]);
-    linear.classify_batch(&mut linear.scratch(), keys.keys(), &mut want);
-    engine.classify_batch(&mut engine.scratch(), keys.keys(), &mut got);
-    assert!(got == want, "{said}: {:?}", got.iter().zip(&want).position(|(got, want)| got != want));
-    for (at, want) in want.iter().enumerate().step_by(7) {
-        let got = engine.classify(&mut engine.scratch(), keys.keys().slice(at, at + 1));
-        assert_eq!(got, *want, "{said}, key {at}");
-    }
-    let mut counted = vec![None; keys.len()];
+    agrees(engine, set, keys, said);
+    let (mut want, mut counted) = (vec![None; keys.len()], vec![None; keys.len()]);
+    engine.classify_batch(&mut engine.scratch(), keys.keys(), &mut want);
     let counts = engine.count(&mut engine.new_scratch(), &keys.keys(), &mut counted);
     let most = keys.len() as u64 * Engine::stats(engine).worst_lines as u64;
     assert!(counted == want && counts.get("lines").is_none_or(|lines| lines <= most), "{said}: {counts:?}");
@@ -362,5 +354,20 @@ fn a_budget_is_kept_to_the_byte() {
             let small = Decomposition::build(set, &Config { build_bytes: 10, ..config });
             assert!(small.is_err_and(|error| error.budget_exceeded()));
         }
+    }
+}
+
+/// Numbers beyond their bounds are refused with what is expected.
+#[test]
+fn bad_numbers_are_refused() {
+    let none = Lowered::empty(&Schema::ipv4());
+    for (config, expected) in [
+        (Config { functions: 9, ..Config::default() }, "9 hash functions; expected 1 to 8"),
+        (Config { slots: f64::NAN, ..Config::default() }, "NaN slots a value; expected 1 to 64"),
+        (Config { sub_vector: 700, ..Config::default() }, "sub-vectors of 700 bits; expected a multiple of 512"),
+        (Config { interleave: 0, ..Config::default() }, "0 keys in flight; expected 1 to 128"),
+    ] {
+        let error = Decomposition::build(&none, &config).expect_err("a bad number").to_string();
+        assert!(error.contains(expected), "{error}");
     }
 }

@@ -9,7 +9,7 @@ use super::lists::{Bits, Part, intern};
 use super::prune::Cover;
 use crate::engines::shared::{Classes, Interval, Products, Room, combinations, eights, mask_for, sweep};
 use crate::error::{BuildError, Cap};
-use crate::raw::{Pages, Table, Tree};
+use crate::raw::{Pages, Table, Tree, gather};
 
 /// Number of values below which a column has a table by its bits.
 const DIRECT: u32 = 1 << 10;
@@ -338,7 +338,7 @@ fn with_mask(
     let (mut known, mut classes, mut list) = (HashMap::new(), Classes::default(), Vec::new());
     let mut both = Vec::with_capacity(numbers.len());
     for (value, &number) in numbers.iter().enumerate() {
-        let other = of_bits[gathered(value as u32, bits)];
+        let other = of_bits[gather(value as u64, u64::from(bits)) as usize];
         let class = match known.get(&(number, other)) {
             Some(&class) => class,
             None => {
@@ -351,14 +351,4 @@ fn with_mask(
         both.push(class);
     }
     Ok((both, Part { classes, open: part.open.both(&masked.open), over: part.over }))
-}
-
-/// Returns the bits of a value that a mask names, side by side.
-fn gathered(value: u32, mut mask: u32) -> usize {
-    let (mut gathered, mut at) = (0, 0);
-    while mask != 0 {
-        gathered |= ((value >> mask.trailing_zeros() & 1) as usize) << at;
-        (mask, at) = (mask & (mask - 1), at + 1);
-    }
-    gathered
 }
