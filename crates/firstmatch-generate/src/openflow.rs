@@ -160,12 +160,12 @@ pub(crate) fn spec(line: u32, tests: Vec<Option<Test>>) -> RuleSpec {
     }
 }
 
-/// Returns the sizes of `stacks` stacks: half are 1, the others equal within one rule.
+/// Returns the sizes of `stacks` stacks: about half are 1, the others equal within one rule.
 ///
 /// None exceeds [`DEPTH`], unless there are too few stacks.
 fn sizes(rules: usize, stacks: usize) -> Vec<usize> {
-    let deep = (stacks / 2).min(rules - stacks).max(usize::from(rules > stacks));
     let more = rules - stacks;
+    let deep = (stacks / 2).max(more.div_ceil(DEPTH - 1)).min(more).min(stacks);
     (0..stacks).map(|stack| if stack < deep { 1 + more / deep + usize::from(stack < more % deep) } else { 1 }).collect()
 }
 

@@ -78,7 +78,7 @@ fn openflow_s_knobs_and_bounds() {
     let set = openflow::generate(&openflow::Config { wildcards: 0.5, ..config }).expect("rules");
     let wild: usize = Statistics::of(&set).fields.iter().map(|field| field.wildcards).sum();
     assert!((5000..6000).contains(&wild), "{wild} of 11,000");
-    for rules in [1, 2, 3, 10, 29, 100] {
+    for rules in [1, 2, 3, 10, 29, 100, 300, 500, 777] {
         let set = openflow::generate(&openflow::Config { rules, ..config }).expect("rules");
         assert_eq!((set.len(), Statistics::of(&set).copies), (rules, 0));
     }
