@@ -209,6 +209,13 @@ impl Slots {
         self.parts[slot].take().expect("a slot is joined once")
     }
 
+    /// Returns what the next table, of these slots, is called in errors.
+    fn name(&self, operands: &Operands) -> String {
+        let slots = operands.slots.iter().chain(&operands.third);
+        let classes = slots.map(|&slot| self.parts[slot].as_ref().map_or(0, Part::len).to_string());
+        format!("table {} of {} classes", self.tables.len() + 1, classes.collect::<Vec<_>>().join(" x "))
+    }
+
     /// Number of bytes of the lists and sources of slots that no table has joined.
     fn bytes(&self) -> usize {
         let sources = self.sources.iter().flatten().map(Source::bytes).sum::<usize>();
@@ -257,13 +264,14 @@ impl Making<'_> {
         let mut rest = if planned.is_exact { planned.bytes() } else { 0 };
         for (at, operands) in planned.tables.iter().enumerate() {
             let rules = (at + 1 == planned.tables.len()).then(|| self.rules());
-            let built = self.table(rules.as_deref(), *operands, &mut slots, spending, &mut rest);
+            let name = slots.name(operands);
+            let built = self.table(rules.as_deref(), *operands, &mut slots, spending, &mut rest, &name);
             if let Err(error) = built {
                 if self.config.plan == TreeChoice::Fewest {
                     let classes = slots.tables.iter().map(|table| table.classes);
                     known.add(&planned.tables, slots.leaves.len(), classes, at);
                 }
-                return Err(error);
+                return Err(error.in_part(name));
             }
         }
         Ok((slots.leaves, slots.tables))
@@ -289,6 +297,7 @@ impl Making<'_> {
         slots: &mut Slots,
         spending: &mut Spending,
         rest: &mut usize,
+        name: &str,
     ) -> Result<(), BuildError> {
         let parts = operands.slots.map(|slot| slots.take(slot));
         let third = operands.third.map(|slot| slots.take(slot));
@@ -298,13 +307,11 @@ impl Making<'_> {
         let lengths = [parts[0].len(), parts[1].len(), third.as_ref().map_or(1, Part::len)];
         let of = |lengths: [usize; 3]| lengths.iter().fold(1usize, |all, &length| all.saturating_mul(length));
         let padded = |length: usize| if self.is_shift() { length.next_power_of_two() } else { length };
-        let name =
-            format!("table {} of {} x {} x {} classes", slots.tables.len() + 1, lengths[0], lengths[1], lengths[2]);
         let before = spending.used;
         let later = rest.saturating_sub(of(lengths).saturating_mul(size_of::<u16>()));
         let orders = third.is_none() && self.form != Form::Plain && self.config.order == ClassOrder::FewestRuns;
         let count = if orders { of(lengths) } else { of([lengths[0], padded(lengths[1]), padded(lengths[2])]) };
-        let mut writer = Writer::new(count, self.form, spending, later, name, room.allowed)?;
+        let mut writer = Writer::new(count, self.form, spending, later, name.to_owned(), room.allowed)?;
         let (mut major, mut minor) = (operands.slots, [lengths[1], lengths[2]].map(padded));
         let part = match third {
             None if orders => {
