@@ -105,6 +105,11 @@ impl Cuckoo {
         self.hashers.len()
     }
 
+    /// Number of 64-bit words that a search reads.
+    pub(super) fn search_words(&self) -> usize {
+        self.hashers.len() * self.stride.div_ceil(2)
+    }
+
     /// Number of bytes on the heap.
     pub(super) fn bytes(&self) -> usize {
         let hashers: usize = self.hashers.iter().map(Hasher::bytes).sum();

@@ -112,7 +112,9 @@ impl Engine for Decomposition {
             overflow: 0,
             keeps_shadowed: true,
             counts: NamedCounts::from([
-                ("searches", self.searches.len() as u64),
+                ("fields", self.schema.fields().len() as u64),
+                ("trees", self.search_kinds()[0] as u64),
+                ("hashes", self.search_kinds()[1] as u64),
                 ("joins", self.joins.len() as u64),
                 ("vectors read", self.read.len() as u64),
                 ("vector lines", self.vectors.lines.len() as u64),
@@ -124,7 +126,7 @@ impl Engine for Decomposition {
         dispatch(self.level, lookup::Lookup { engine: self, places: scratch, keys, best, watch: Unwatched });
     }
 
-    /// Counts searches and joins, lines of vectors, and the cache lines of all with those of matches.
+    /// Counts searches and joins, lines of vectors, and the 64-bit words and cache lines of all with those of matches.
     ///
     /// Each merge decides all products, which count as tested.
     fn count(&self, scratch: &mut lookup::Places, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
@@ -144,6 +146,7 @@ impl Engine for Decomposition {
             ("joins", count * self.joins.len() as u64),
             ("vector lines", counter.lines),
             ("tests", count * self.matches.len() as u64),
+            ("words", count * self.search_words() as u64 + counter.lines * structure::WORDS64 as u64 + 2 * found),
             ("lines", count * self.search_lines() as u64 + counter.lines + found),
         ])
     }

@@ -8,6 +8,9 @@ use crate::engine::Match;
 use crate::raw::{LINE_WORDS, Level};
 use crate::schema::Schema;
 
+/// 64-bit words of a cache line.
+pub(super) const WORDS64: usize = LINE_WORDS / 2;
+
 /// Classifier that searches fields one by one and merges the vectors that the searches give.
 #[derive(Debug)]
 pub struct Decomposition {
@@ -60,11 +63,28 @@ impl Decomposition {
         self.searches.iter().map(of).sum::<usize>() + self.joins.len()
     }
 
+    /// Number of 64-bit words that the searches and joins of a key read.
+    pub(super) fn search_words(&self) -> usize {
+        let of = |search: &Search| match search {
+            // The place of a vector is half a word.
+            Search::Tree { tree, .. } => tree.levels() * WORDS64 + 1,
+            Search::Hash { hash, .. } => hash.search_words(),
+            Search::Bits { .. } => 1,
+        };
+        self.searches.iter().map(of).sum::<usize>() + self.joins.len()
+    }
+
+    /// Number of searches by tree or table, and by hash.
+    pub(super) fn search_kinds(&self) -> [usize; 2] {
+        let hashes = self.searches.iter().filter(|search| matches!(search, Search::Hash { .. })).count();
+        [self.searches.len() - hashes, hashes]
+    }
+
     /// Number of cache lines that the merge of a key reads at most.
     pub(super) fn merge_lines(&self) -> usize {
         let Vectors { form, row_lines, groups, .. } = self.vectors;
         // A summary of several words may begin in one line and end in another.
-        let summary = if groups == 1 { 1 } else { groups.div_ceil(LINE_WORDS / 2) + 1 };
+        let summary = if groups == 1 { 1 } else { groups.div_ceil(WORDS64) + 1 };
         match form {
             Form::Flat => self.read.len() * row_lines,
             Form::Summed => self.read.len() * (summary + row_lines),
