@@ -320,17 +320,17 @@ fn walked(set: &RuleSet, config: &trace::Config, frames: bool) -> anyhow::Result
 }
 
 /// Returns the first schema of a set with keys drawn from its rules, and no sample.
+///
+/// Keys without addresses are drawn evenly from all rules, because traces are of packets.
 pub(crate) fn drawn(set: &RuleSet, config: &trace::Config) -> anyhow::Result<Workload> {
     let schema = &set.schemas()[0];
     let lowered = Arc::new(lower(set, schema, &ExpansionLimits::default())?);
-    Ok(Workload {
-        part: None,
-        lowered,
-        keys: walked(set, config, false)?.keys(0, schema),
-        samples: Vec::new(),
-        in_order: true,
-        frames: None,
-    })
+    let keys = if schema.family().is_some() {
+        walked(set, config, false)?.keys(0, schema)
+    } else {
+        keys::generate(&lowered, &keys::Config { keys: config.headers, seed: config.seed, ..Default::default() })?
+    };
+    Ok(Workload { part: None, lowered, keys, samples: Vec::new(), in_order: true, frames: None })
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ pub(super) fn count(
 }
 
 /// Returns the instructions a lookup of one engine in one batch.
-fn one(job: &Job<'_>, expected: &str) -> Result<f64, Fault> {
+pub(crate) fn one(job: &Job<'_>, expected: &str) -> Result<f64, Fault> {
     let named = |error: anyhow::Error| Fault::NotRun(format!("{}: {error:#}", job.engine));
     let (total, answers) = run(job).map_err(named)?;
     if answers.trim() != expected {

@@ -1,7 +1,7 @@
 //! Measures one definition: all its sets and engines in one run.
 
 mod counter;
-mod instructions;
+pub(crate) mod instructions;
 pub(crate) mod lookup;
 pub(crate) mod replay;
 pub(crate) mod round;

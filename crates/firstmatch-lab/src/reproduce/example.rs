@@ -30,8 +30,9 @@ pub(super) struct About {
     /// Packets, each with a value for every field, whose answers are claimed; without any, the structure is.
     #[serde(default)]
     packets: Vec<Vec<u64>>,
-    /// Count that is claimed instead: of the steps of the packets' lookups or, without packets, of the structure.
-    count: Option<String>,
+    /// Counts that are claimed instead: of the steps of the packets' lookups or, without packets, of the structure.
+    #[serde(default)]
+    counts: Vec<String>,
     #[serde(flatten)]
     engine: Engine,
 }
@@ -43,7 +44,7 @@ pub(super) fn run(run: &Example, _: Option<&Path>, out: &mut dyn Write, emit: Em
     let mut digest = Running::default();
     digest.add_rules(&file.rules);
     let digest = digest.finish();
-    for About { id, packets, count, engine } in &run.claims {
+    for About { id, packets, counts: names, engine } in &run.claims {
         let here = || format!("claim `{id}`");
         let built = (engine.recipe()?.build)(&lowered)?;
         let mut keys = KeyBuf::new(schema);
@@ -55,20 +56,17 @@ pub(super) fn run(run: &Example, _: Option<&Path>, out: &mut dyn Write, emit: Em
         }
         let mut answers = vec![None; packets.len()];
         let steps = built.count_batch(&mut built.scratch(), &keys.keys(), &mut answers);
-        let measured = match count {
-            Some(name) => {
-                let counts = if packets.is_empty() { built.stats().counts } else { steps };
-                Measured::Numbers(vec![count_of(&counts, name).with_context(here)?])
-            }
-            None if packets.is_empty() => {
-                let text = built.structure().with_context(|| format!("{} describes no structure", engine.name()))?;
-                Measured::Text(text.lines().collect::<Vec<_>>().join(", "))
-            }
-            None => {
-                let rule =
-                    |found: &Option<Match>| found.map_or("none".into(), |found| format!("r{}", found.rule.slot() + 1));
-                Measured::Text(answers.iter().map(rule).collect::<Vec<_>>().join(", "))
-            }
+        let measured = if !names.is_empty() {
+            let counts = if packets.is_empty() { built.stats().counts } else { steps };
+            let numbers = names.iter().map(|name| count_of(&counts, name)).collect::<anyhow::Result<_>>();
+            Measured::Numbers(numbers.with_context(here)?)
+        } else if packets.is_empty() {
+            let text = built.structure().with_context(|| format!("{} describes no structure", engine.name()))?;
+            Measured::Text(text.lines().collect::<Vec<_>>().join(", "))
+        } else {
+            let rule =
+                |found: &Option<Match>| found.map_or("none".into(), |found| format!("r{}", found.rule.slot() + 1));
+            Measured::Text(answers.iter().map(rule).collect::<Vec<_>>().join(", "))
         };
         writeln!(out, "{id}: {}", shown(&measured))?;
         emit(Outcome::exact(id, measured, &digest))?;
@@ -96,7 +94,7 @@ mod tests {
         let claim = |more: &str| format!("[[claims]]\nid = 'a'\n{more}\n");
         let packets = "packets = [[4, 3], [3, 3], [7, 1]]";
         let both = claim(&format!("engine = 'linear'\n{packets}")) + &claim("engine = 'tss'");
-        let both = both + &claim("engine = 'linear'\ncount = 'tests'\npackets = [[4, 3], [3, 3]]");
+        let both = both + &claim("engine = 'linear'\ncounts = ['tests']\npackets = [[4, 3], [3, 3]]");
         let [answers, structure, count] = &texts(&both).expect("a run")[..] else { panic!("three claims") };
         assert_eq!(*answers, Measured::Text("r1, r2, none".into()));
         assert_eq!(*structure, Measured::Text("(1,2){r1}, (0,3){r2}".into()));
@@ -104,7 +102,7 @@ mod tests {
         assert_eq!(*count, Measured::Numbers(vec![16.0]));
         for (bad, expected) in [
             ("engine = 'linear'", "linear describes no structure"),
-            ("engine = 'linear'\ncount = 'hops'\npackets = [[4, 3]]", "nothing counts `hops`; expected one of "),
+            ("engine = 'linear'\ncounts = ['hops']\npackets = [[4, 3]]", "nothing counts `hops`; expected one of "),
             ("engine = 'linear'\npackets = [[4]]", "a packet has 1 values; expected 2"),
             ("engine = 'nothing'", "there is no engine `nothing`"),
             ("engine = 'tss'\nconfig = { speed = 1 }", "no option `speed`"),

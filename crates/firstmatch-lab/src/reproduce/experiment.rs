@@ -10,7 +10,8 @@ use serde::Deserialize;
 
 use super::claims::Claims;
 use super::{
-    Emit, contest, distribution, example, expansion, memory, model, partitions, prefixes, rate, series, sweep,
+    Emit, contest, distinct, distribution, example, expansion, instructions, loads, memory, model, partitions,
+    prefixes, rate, series, sweep,
 };
 
 /// Entries by name.
@@ -67,6 +68,12 @@ macro_rules! kinds {
 kinds! {
     /// Structure or answers of engines over a few rules.
     "example" = example::Example;
+    /// Distinct conditions of rules by field.
+    "distinct" = distinct::Distinct;
+    /// Loads of a lookup by an equation, and as an engine counts them.
+    "loads" = loads::Loads;
+    /// Instructions of single steps of a lookup.
+    "instructions" = instructions::Instructions;
     /// Number of tables that generated rule sets take.
     "partitions" = partitions::Partitions;
     /// Comparison of speed or memory on generated rule sets.

@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
 use super::bench::Traffic;
-use super::lists::{Place, Plan};
+use super::lists::{Place, Plan, factor};
 use super::verdict::joined;
 use super::{Measured, NEARBY, Outcome, Reach, mean};
 use crate::table::table;
@@ -26,6 +26,9 @@ pub(super) struct About {
     pub(super) per: Option<String>,
     /// Figure that is to be exceeded.
     limit: Option<f64>,
+    /// Factor on the numbers, such as 1000 for nanoseconds; by default 1.
+    #[serde(default = "unscaled")]
+    scale: f64,
     of: Of,
     engines: Vec<String>,
     /// Size of the rule sets; by default all sizes.
@@ -39,6 +42,10 @@ pub(super) struct About {
     without: Vec<String>,
 }
 
+fn unscaled() -> f64 {
+    1.0
+}
+
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Of {
@@ -48,6 +55,8 @@ enum Of {
     Ratio,
     /// The same in per cent more.
     Percent,
+    /// Per cent that the first engine saves of the second's, the mean over profiles and sizes.
+    Saved,
     /// Ratio at each size, the mean over profiles; then the mean of all.
     Ratios,
     /// Ratio at each size alone.
@@ -79,6 +88,10 @@ enum Of {
     /// It is the least-squares slope of the logarithms. For example, a mean that doubles with each doubling of the size
     /// has the exponent 1.
     Exponents,
+    /// Whether the mean of the first engine grows more slowly than the number of rules, as text.
+    ///
+    /// With one size it is about the share of distinct values instead, which tells profiles such as `openflow*0.5` apart.
+    Sublinear,
 }
 
 /// Measures of a contest.
@@ -207,6 +220,7 @@ impl Figures {
         ensure!(!sizes.is_empty() && !profiles.is_empty(), "it is about no profile, or about none of the sizes");
         let enough = match about.of {
             Of::Means | Of::Range | Of::Slowest | Of::Exponents | Of::Sizes | Of::Rates | Of::Exceeds => 1,
+            Of::Sublinear => 1,
             _ => 2,
         };
         ensure!(engines.len() >= enough, "expected {enough} engines at least");
@@ -228,6 +242,7 @@ impl Figures {
             Of::Means => (0..engines.len()).map(mean_of).collect(),
             Of::Ratio => vec![mean(sizes.iter().map(|&s| ratio(s)))],
             Of::Percent => vec![(mean(sizes.iter().map(|&s| ratio(s))) - 1.0) * 100.0],
+            Of::Saved => vec![(1.0 - 1.0 / mean(sizes.iter().map(|&s| ratio(s)))) * 100.0],
             Of::Ratios => {
                 let ratios: Vec<f64> = sizes.iter().map(|&s| ratio(s)).collect();
                 let all = mean(ratios.iter().copied());
@@ -281,14 +296,32 @@ impl Figures {
                 };
                 (0..engines.len()).map(slope).collect()
             }
+            Of::Sublinear => {
+                let (points, by): (Vec<(f64, f64)>, _) = if let [s] = sizes[..] {
+                    let of = |&p: &usize| Ok((factor(&all[p])?.unwrap_or(1.0), figure(0, p, s)));
+                    (profiles.iter().map(of).collect::<anyhow::Result<_>>()?, "the share")
+                } else {
+                    (sizes.iter().map(|&s| (self.sizes[s] as f64, first(s))).collect(), "N")
+                };
+                return Ok((growth(&points, by)?, reach));
+            }
         };
-        Ok((Measured::Numbers(numbers), reach))
+        Ok((Measured::Numbers(numbers.into_iter().map(|number| number * about.scale).collect()), reach))
     }
 }
 
 /// Returns how far a size reaches that was found: not beyond the edge.
 fn at_the(found: Option<&usize>, edge: Option<&usize>) -> Reach {
     if found.is_some() && found == edge { Reach::Edge } else { Reach::Whole }
+}
+
+/// Returns in words whether figures grow more slowly than what they are by: with a power between 0 and 1.
+pub(super) fn growth(points: &[(f64, f64)], by: &str) -> anyhow::Result<Measured> {
+    ensure!(points.windows(2).any(|pair| pair[0].0 != pair[1].0), "expected two different values of {by} at least");
+    let power = slope(&points.iter().map(|(x, y)| (x.ln(), y.ln())).collect::<Vec<_>>());
+    let how =
+        if power <= 0.0 { "not with" } else { if power < 1.0 { "more slowly than" } else { "not more slowly than" } };
+    Ok(Measured::Text(format!("{how} {by}")))
 }
 
 /// Returns the slope of the least-squares line through points.
@@ -375,6 +408,28 @@ mod tests {
         }
         let about = toml::from_str("id = 'i'\nof = 'means'\nengines = ['a']\nup_to = 9").expect("a claim");
         assert!(figures.measured(&about).is_err());
+    }
+
+    #[test]
+    fn growth_is_told_in_words() {
+        for (times, expected) in [
+            ([1.0, 1.5, 2.0], "more slowly than N"),
+            ([1.0, 2.0, 4.5], "not more slowly than N"),
+            ([3.0, 2.0, 1.0], "not with N"),
+        ] {
+            let found = measured(&figures(&[10, 20, 40], &[&times]), "sublinear").0;
+            assert_eq!(found, Measured::Text(expected.to_owned()));
+        }
+        assert!(growth(&[(1.0, 2.0), (1.0, 3.0)], "N").is_err());
+    }
+
+    #[test]
+    fn savings_and_scales() {
+        let figures = figures(&[10], &[&[1.0], &[4.0]]);
+        assert_eq!(measured(&figures, "saved").0, Measured::Numbers(vec![75.0]));
+        let about = "id = 'i'\nof = 'means'\nengines = ['b']\nscale = 1000";
+        let (found, _) = figures.measured(&toml::from_str(about).expect("a claim")).expect("a measurement");
+        assert_eq!(found, Measured::Numbers(vec![4000.0]));
     }
 
     #[test]

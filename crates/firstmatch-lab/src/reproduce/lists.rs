@@ -7,9 +7,10 @@ use anyhow::{Context, ensure};
 use firstmatch_core::RuleSet;
 use firstmatch_core::rule::{Priority, RuleSpec};
 use firstmatch_generate::rules::Scope;
-use firstmatch_generate::{Profile, rules};
+use firstmatch_generate::{Profile, openflow, rules};
 use indicatif::ProgressBar;
 
+use crate::definition::OPENFLOW;
 use crate::generate;
 
 /// Rule sets of an experiment: some of every profile and size.
@@ -78,18 +79,32 @@ impl Plan<'_> {
 }
 
 /// Source of lists: one profile, or several that have an equal share of each list.
-pub(super) struct Lists(Vec<Profile>);
+pub(super) struct Lists(Vec<Source>);
+
+/// Source of the rules of one profile.
+enum Source {
+    Profile(Box<Profile>),
+    /// OpenFlow rules with these ratios of distinct values.
+    Openflow([f64; 15]),
+}
 
 impl Lists {
     /// Looks up profiles by name, such as `acl1` or `acl1+fw1`.
     ///
     /// They are built-in profiles, or the parameter files of these names in a folder. Profiles without a protocol are
-    /// always built-in, because parameter files have one.
+    /// always built-in, because parameter files have one. `openflow` has the 15 fields of OpenFlow; `openflow*0.5` has
+    /// them with half of the distinct values.
     pub(super) fn of(name: &str, seeds: Option<&Path>) -> anyhow::Result<Self> {
-        let one = |name: &str| match (seeds, name.parse::<Profile>()) {
-            (_, Ok(profile)) if !profile.has_protocol => Ok(profile),
-            (Some(folder), _) => Ok(generate::seed(folder, name)?.0),
-            (None, profile) => Ok(profile?),
+        let one = |name: &str| {
+            if let Some(factor) = factor(name)? {
+                return Ok(Source::Openflow(openflow::TABLE_III.map(|ratio| (ratio * factor).min(1.0))));
+            }
+            let profile = match (seeds, name.parse::<Profile>()) {
+                (_, Ok(profile)) if !profile.has_protocol => profile,
+                (Some(folder), _) => generate::seed(folder, name)?.0,
+                (None, profile) => profile?,
+            };
+            anyhow::Ok(Source::Profile(Box::new(profile)))
         };
         Ok(Self(name.split('+').map(one).collect::<anyhow::Result<_>>().with_context(|| name.to_owned())?))
     }
@@ -101,11 +116,16 @@ impl Lists {
     pub(super) fn list(&self, size: usize, Bias { smoothing, scope }: Bias, seed: u64) -> anyhow::Result<RuleSet> {
         let share = size / self.0.len();
         ensure!(share > 0, "{size} rules are too few for {} profiles", self.0.len());
-        let one = |profile: &Profile| {
-            let profile = profile.clone();
-            let config =
-                rules::Config { rules: share, seed, profile, smoothing, scope, fewer: true, ..Default::default() };
-            rules::generate(&config)
+        let one = |source: &Source| match source {
+            Source::Profile(profile) => {
+                let profile = (**profile).clone();
+                let config =
+                    rules::Config { rules: share, seed, profile, smoothing, scope, fewer: true, ..Default::default() };
+                rules::generate(&config)
+            }
+            &Source::Openflow(ratios) => {
+                openflow::generate(&openflow::Config { rules: share, seed, ratios, ..Default::default() })
+            }
         };
         let mut sets = self.0.iter().map(one).collect::<Result<Vec<_>, _>>()?;
         if sets.len() == 1 {
@@ -129,9 +149,31 @@ impl Lists {
     }
 }
 
+/// Returns the factor on the ratios of distinct values in a name such as `openflow*0.5`; `None` for other profiles.
+pub(super) fn factor(name: &str) -> anyhow::Result<Option<f64>> {
+    let Some(rest) = name.strip_prefix(OPENFLOW) else { return Ok(None) };
+    let factor = if rest.is_empty() { Some(1.0) } else { rest.strip_prefix('*').and_then(|text| text.parse().ok()) };
+    let factor = factor.filter(|factor| *factor > 0.0);
+    Ok(Some(factor.with_context(|| format!("expected `{OPENFLOW}`, or `{OPENFLOW}*0.5` for half of the values"))?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn openflow_lists_have_a_share_of_the_values() {
+        let values = |name: &str| {
+            let set = Lists::of(name, None).expect("a source").list(400, Bias::default(), 1).expect("rules");
+            let sources = set.iter().map(|rule| format!("{:?}", rule.conditions.on(9)));
+            sources.collect::<std::collections::HashSet<_>>().len()
+        };
+        assert_eq!([values("openflow"), values("openflow*0.5"), values("openflow*0.25")], [100, 50, 25]);
+        for bad in ["openflow*", "openflow*-1", "openflows", "openflow*x"] {
+            let error = format!("{:#}", Lists::of(bad, None).err().expect("a bad name"));
+            assert!(error.contains("expected `openflow`"), "{error}");
+        }
+    }
 
     #[test]
     fn lists_without_a_protocol_have_no_parameter_files() {

@@ -8,6 +8,7 @@ use firstmatch_core::Stats;
 use serde::Deserialize;
 
 use super::bench::{Scale, Traffic, Workbench};
+use super::figures::growth;
 use super::lists::{Bias, Place, Plan};
 use super::{Emit, Measured, NEARBY, Outcome, Reach, mean};
 use crate::definition::Engine;
@@ -62,6 +63,8 @@ enum Of {
     Cost,
     /// Least value at which the first engine is slower than the second.
     Crossover,
+    /// Whether the rate of the first engine grows more slowly than the value P, as text.
+    Sublinear,
 }
 
 type Statistic = fn(&Stats) -> f64;
@@ -117,10 +120,7 @@ pub(super) fn run(run: &Sweep, seeds: Option<&Path>, out: &mut dyn Write, emit: 
     grid.print(out)?;
     let digest = digest.finish();
     run.claims.iter().try_for_each(|about| {
-        let of = |grid: &Grid<'_>| {
-            let (measured, reach) = grid.about(about).with_context(|| format!("claim `{}`", about.id))?;
-            anyhow::Ok((Measured::Numbers(measured), reach))
-        };
+        let of = |grid: &Grid<'_>| grid.about(about).with_context(|| format!("claim `{}`", about.id));
         let nearby = grid.nearby().map(|grid| of(&grid)).collect::<anyhow::Result<_>>()?;
         let (measured, reach) = of(&grid)?;
         emit(Outcome { reach, nearby, ..Outcome::exact(&about.id, measured, &digest) })
@@ -183,7 +183,7 @@ impl<'a> Grid<'a> {
         index + 1 == self.values.len() || (index == 0 && self.run.least != Some(self.values[0]))
     }
 
-    fn about(&self, about: &About) -> anyhow::Result<(Vec<f64>, Reach)> {
+    fn about(&self, about: &About) -> anyhow::Result<(Measured, Reach)> {
         ensure!(
             (about.of == Of::Cost) != about.fixed.is_empty(),
             "a cost needs the value `fixed` of each engine, nothing else takes it"
@@ -191,7 +191,7 @@ impl<'a> Grid<'a> {
         let least = |figures: &[f64]| (0..figures.len()).min_by(|&a, &b| figures[a].total_cmp(&figures[b]));
         let means: Vec<Vec<f64>> =
             self.cells.iter().map(|cells| cells.iter().map(|cell| overall(&cell.micros)).collect()).collect();
-        Ok(match about.of {
+        let (numbers, reach) = match about.of {
             Of::Best => {
                 let best: Vec<usize> = means.iter().filter_map(|means| least(means)).collect();
                 let edge = best.iter().any(|&index| self.is_edge(index));
@@ -225,7 +225,13 @@ impl<'a> Grid<'a> {
                 let value = found.map_or(f64::NAN, |index| self.values[index]);
                 (vec![value], if edge { Reach::Edge } else { Reach::Whole })
             }
-        })
+            Of::Sublinear => {
+                let rates = means[0].iter().map(|micros| 1.0 / micros);
+                let points: Vec<(f64, f64)> = self.values.iter().copied().zip(rates).collect();
+                return Ok((growth(&points, "P")?, Reach::Whole));
+            }
+        };
+        Ok((Measured::Numbers(numbers), reach))
     }
 }
 
@@ -254,7 +260,9 @@ mod tests {
                 }
             }
         }
-        grid.about(&run.claims[0])
+        let (measured, reach) = grid.about(&run.claims[0])?;
+        let Measured::Numbers(numbers) = measured else { bail!("{measured:?}") };
+        Ok((numbers, reach))
     }
 
     #[test]
@@ -302,7 +310,10 @@ mod tests {
                 });
             }
         }
-        let best = |grid: &Grid<'_>| grid.about(&run.claims[0]).expect("values").0;
+        let best = |grid: &Grid<'_>| match grid.about(&run.claims[0]).expect("values").0 {
+            Measured::Numbers(numbers) => numbers,
+            other => panic!("{other:?}"),
+        };
         assert_eq!(best(&grid), [1.0, 4.0]);
         let mut nearby: Vec<Vec<f64>> = grid.nearby().map(|grid| best(&grid)).collect();
         assert_eq!(nearby.len(), 12);
