@@ -22,16 +22,16 @@ const PAIRS: usize = 12 << 10;
 const JOINED: usize = 256 << 10;
 
 /// Search or join in the making.
-struct Slot {
-    from: From,
+pub(super) struct Slot {
+    pub(super) from: From,
     /// Class of each interval, value or pair; later the place of its vector, or its part of a place in a join.
-    values: Vec<u32>,
-    classes: Classes,
+    pub(super) values: Vec<u32>,
+    pub(super) classes: Classes,
     /// Whether lookups read its vectors, because no join has taken it.
     is_read: bool,
 }
 
-enum From {
+pub(super) enum From {
     Tree {
         words: Vec<usize>,
         starts: Vec<u64>,
@@ -189,7 +189,12 @@ fn bytes_kept(slot: &Slot) -> usize {
 }
 
 /// Returns the search of a column, with the class of each of its values.
-fn slot(column: Column, cells: &Cells<'_>, products: &Products, room: &Room<'_>) -> Result<Slot, BuildError> {
+pub(super) fn slot(
+    column: Column,
+    cells: &Cells<'_>,
+    products: &Products,
+    room: &Room<'_>,
+) -> Result<Slot, BuildError> {
     let (mut sets, mut classes) = (Sets::new(products.len()), Classes::default());
     let (from, values) = match column {
         Column::Intervals(words) => {

@@ -18,10 +18,10 @@ pub(super) const MOST_WORDS: usize = LINE_WORDS - 1;
 pub(super) struct Cuckoo {
     /// Number of words of a value, and of a slot: those, its vector, and padding to a power of two.
     words: usize,
-    stride: usize,
-    slots: usize,
+    pub(super) stride: usize,
+    pub(super) slots: usize,
     hashers: Box<[Hasher]>,
-    table: Box<[Line]>,
+    pub(super) table: Box<[Line]>,
     /// Vector of values that are not in the table.
     miss: u32,
 }
@@ -64,7 +64,7 @@ impl Cuckoo {
 
     /// Returns the slot of a value by one of the functions.
     #[inline(always)]
-    fn place(&self, function: usize, key: &[u32; LINE_WORDS]) -> usize {
+    pub(super) fn place(&self, function: usize, key: &[u32; LINE_WORDS]) -> usize {
         let even = self.words.next_multiple_of(2);
         let hash = self.hashers[function].hash(&key[..even], &[u32::MAX; LINE_WORDS][..even]);
         ((u64::from(hash) * self.slots as u64) >> 32) as usize
