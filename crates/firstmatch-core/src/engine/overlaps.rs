@@ -32,6 +32,23 @@ impl Probe {
         self.below.is_none_or(|below| priority < below)
     }
 
+    /// Makes the box the largest one around `key` in a region that holds it, as far as intervals tell.
+    ///
+    /// Under a mask, a word may only vary below the mask's lowest bit. For example, of value 4 under the mask 1100 the
+    /// interval is 4 to 7, and under the mask 0101 it is 4 alone.
+    pub(crate) fn become_home(&mut self, region: &Region<'_>, key: &[u32]) {
+        self.lo.clear();
+        self.lo.extend_from_slice(region.lo);
+        self.hi.clear();
+        self.hi.extend_from_slice(region.hi);
+        let Some((_, masks)) = region.ternary else { return };
+        for (word, &mask) in masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
+            let free = (1 << mask.trailing_zeros()) - 1;
+            self.lo[word] = self.lo[word].max(key[word] & !free);
+            self.hi[word] = self.hi[word].min(key[word] | free);
+        }
+    }
+
     /// Whether a region and the box have a key in common, as far as intervals tell.
     ///
     /// Of a ternary region its hull counts, so that some regions that only the hull shares are reported, too.
@@ -66,7 +83,8 @@ pub trait Overlaps: Send + Sync {
     /// Calls `visit` for the regions that overlap `probe` and beat its bound, in any order, each once.
     ///
     /// It tests about `most` regions from `cursor` on, which is 0 at first. It returns where to go on, or `None` at the
-    /// end. A search that has no place to go on from, such as a walk down a tree, goes to the end whatever `most` is. `visit` may shrink the box of the probe and lower its bound.
+    /// end. A search that has no place to go on from, such as a walk down a tree, goes to the end whatever `most` is.
+    /// `visit` may shrink the box of the probe and lower its bound.
     fn visit(
         &self,
         probe: &mut Probe,
@@ -75,6 +93,8 @@ pub trait Overlaps: Send + Sync {
         visit: &mut dyn FnMut(&mut Probe, Match, Region<'_>),
     ) -> Option<u64>;
 
-    /// Makes the box of `probe` the region of `rule` that holds `key`; returns whether there is one.
+    /// Makes the box of `probe` one around `key` in a region of `rule`; returns whether a region holds the key.
+    ///
+    /// It is the whole region unless some word of it is under a mask.
     fn home(&self, rule: Match, key: &[u32], probe: &mut Probe) -> bool;
 }

@@ -188,7 +188,7 @@ impl Overlaps for Linear {
             self.columns().read(block, index % BLOCK, &mut row, |region| {
                 let holds = region.contains(key);
                 if holds {
-                    (probe.lo, probe.hi) = (region.lo.to_vec(), region.hi.to_vec());
+                    probe.become_home(&region, key);
                 }
                 holds
             })

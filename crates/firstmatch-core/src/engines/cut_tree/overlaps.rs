@@ -51,13 +51,14 @@ impl Overlaps for CutTree {
         if own == 0 {
             return false;
         }
-        let (mut found, mut point) = (None, Probe::new(key, key));
+        let (mut is_there, mut point) = (false, Probe::new(key, key));
         self.visit(&mut point, 0, usize::MAX, &mut |_, of, region| {
             if of == rule && region.contains(key) {
-                found = Some((region.lo.to_vec(), region.hi.to_vec()));
+                probe.become_home(&region, key);
+                is_there = true;
             }
         });
-        found.map(|bounds| (probe.lo, probe.hi) = bounds).is_some()
+        is_there
     }
 }
 
