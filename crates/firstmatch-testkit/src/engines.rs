@@ -1,6 +1,7 @@
 //! List of every engine × configuration × SIMD level, in one place; and the reference engine.
 
 use firstmatch_core::cache::flow::{self, FlowCache};
+use firstmatch_core::cache::rule::{self, RuleCache};
 use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::engines::registry::{ENGINES, Entry, Settings};
 use firstmatch_core::engines::tuple::{self, TupleMerge};
@@ -328,6 +329,59 @@ fn caches(level: Level) -> Vec<Subject> {
     let inner = move |budget| live::Config { budget, simd, strategy: kind.into(), ..small_meta() };
     let name = format!("flow cache of 100 in sets of 4 {level:?} over meta over bit_select, overlay<=4");
     all.push(Subject::updatable(name, move |start, budget| FlowCache::new(exclusive(start, &inner(budget))?, &config)));
+    all.extend(rule_caches(level));
+    all
+}
+
+fn rule_caches(level: Level) -> Vec<Subject> {
+    let with = |mut config: rule::Config, boxes, window, sample, tests| {
+        (config.boxes, config.window, config.sample, config.tests) = (boxes, window, [sample; 2], tests);
+        (config.unmatched, config.steps_aside, config.least_share, config.simd) = (true, false, 0.0, Some(level));
+        (config.trial_window, config.longest_pause) = (8, 16);
+        config
+    };
+    let budgeted = |mut config: rule::Config, run_bytes| {
+        config.budget = Budget { run_bytes };
+        config
+    };
+    let mut aside = with(rule::Config::default(), 9, 64, 3, 2);
+    aside.steps_aside = true;
+    let mut home = with(rule::Config::paper(), 20, 256, 2, usize::MAX);
+    home.home_first = true;
+    let mut all = Vec::new();
+    for (said, config) in [
+        ("1 carved box", with(rule::Config::default(), 1, 4, 1, 1)),
+        ("24 carved boxes", with(rule::Config::default(), 24, 1024, 1, usize::MAX)),
+        ("9 carved boxes that step aside", aside),
+        ("8 grown boxes", with(rule::Config::paper(), 8, 16, 1, 3)),
+        ("20 boxes grown at home", home),
+    ] {
+        let (first, second) = (config.clone(), config);
+        all.push(Subject::fixed(format!("rule cache of {said} {level:?} over linear"), move |lowered, budget| {
+            let linear = Linear::build(lowered, &linear::Config { budget, simd: Some(level) })?;
+            let left = budget.run_bytes - Engine::stats(&linear).total_bytes();
+            RuleCache::over(linear, lowered, &budgeted(first.clone(), left))
+        }));
+        let inner = move |budget| tuple::Config { budget, simd: Some(level), seed: Some(9), ..Default::default() };
+        all.push(Subject::updatable(format!("rule cache of {said} {level:?} over tuple"), move |start, budget| {
+            // Half is the engine's, and half the list's.
+            let budget = Budget { run_bytes: budget.run_bytes / 2 };
+            let config = budgeted(second.clone(), budget.run_bytes);
+            match start {
+                Start::Empty(schema) => {
+                    RuleCache::over(TupleMerge::new(schema, &inner(budget))?, &Lowered::empty(schema), &config)
+                }
+                Start::Rules(lowered) => RuleCache::over(TupleMerge::build(lowered, &inner(budget))?, lowered, &config),
+            }
+        }));
+    }
+    let config = with(rule::Config::default(), 24, 64, 1, 5);
+    all.push(Subject::fixed(format!("rule cache {level:?} over a flow cache"), move |lowered, budget| {
+        let linear = Linear::build(lowered, &linear::Config { budget, simd: Some(level) })?;
+        let left = budget.run_bytes - Engine::stats(&linear).total_bytes();
+        let flows = flow::Config { entries: 6, steps_aside: false, seed: Some(3), ..flow::Config::default() };
+        RuleCache::over(FlowCache::new(linear, &flows)?, lowered, &budgeted(config.clone(), left))
+    }));
     all
 }
 

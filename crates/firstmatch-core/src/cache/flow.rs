@@ -59,7 +59,6 @@
 mod config;
 #[cfg(test)]
 mod tests;
-mod trial;
 
 use std::fmt::{self, Debug};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,17 +71,15 @@ use crate::key::Keys;
 use crate::raw::{Hasher, Isa, Kernel, LINE_WORDS, Level, Line, dispatch, secrets, words, words_mut};
 use crate::rule::{Priority, Regions, RuleId};
 use crate::schema::Schema;
-use trial::{Trial, Way};
 
+use super::misses::{MOST_MISSES, Misses};
+pub use super::trial::Counts;
+use super::trial::{Trial, Way};
+pub use config::Config;
 use config::WAYS;
-pub use config::{Config, Counts};
 
 /// Number of keys taken through the cache together, enough to hide second-level cache misses.
 const CHUNK: usize = 64;
-/// Maximum number of misses that are handed on together.
-///
-/// A chunk begins only if all its keys have room.
-const MISSES: usize = 2 * CHUNK;
 /// Number of words of an entry beside its key: its generation, the rule and its priority.
 const REST: usize = 5;
 
@@ -146,7 +143,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
             let keys = keys.slice(0, lookups.min(most));
             dispatch(self.level, Note { flows: scratch, keys, hits: &mut hits });
         }
-        scratch.trial.begins(&self.config, Instant::now);
+        scratch.trial.begins(Instant::now);
         if way == Way::Cached {
             // Read before the lookups, so that their answers are at least as new.
             scratch.begin((self.generation(), self.inner.version()));
@@ -155,7 +152,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
         } else {
             self.inner.improve_batch(&mut scratch.inner, keys, best);
         }
-        scratch.trial.went(&self.config, way, lookups, hits, Instant::now);
+        scratch.trial.went(way, lookups, hits, Instant::now);
     }
 
     /// Returns the counts of a scratch; zeros if it is of another kind of engine.
@@ -245,7 +242,9 @@ pub struct Flows {
     /// Number of that state in this scratch, in 32 bits; never 0.
     era: u32,
     trial: Trial,
-    waiting: Waiting,
+    misses: Misses,
+    /// Hash of each miss.
+    hashes: [u32; MOST_MISSES],
 }
 
 /// Up to eight keys whose hashes lead to the same set.
@@ -256,18 +255,6 @@ struct Set {
     tags: [u32; WAYS],
     /// Bit for each entry that was used recently; never all, so that one can be replaced.
     recent: u32,
-}
-
-/// Misses that were not handed on yet.
-#[derive(Debug)]
-struct Waiting {
-    count: usize,
-    /// Keys, row after row.
-    rows: Box<[Line]>,
-    hashes: [u32; MISSES],
-    /// Index of each key in the batch.
-    places: [u32; MISSES],
-    best: [Option<Match>; MISSES],
 }
 
 fn lines_per_entry(key_words: usize) -> usize {
@@ -293,14 +280,9 @@ impl Flows {
             entries,
             generation: (0, 0),
             era: 0,
-            trial: Trial::new(config),
-            waiting: Waiting {
-                count: 0,
-                rows: vec![Line::default(); (MISSES * stride).div_ceil(LINE_WORDS)].into_boxed_slice(),
-                hashes: [0; MISSES],
-                places: [0; MISSES],
-                best: [None; MISSES],
-            },
+            trial: Trial::new(config.pace()),
+            misses: Misses::new(stride),
+            hashes: [0; MOST_MISSES],
         }
     }
 
@@ -374,12 +356,12 @@ impl Lookup<'_> {
     #[inline(always)]
     fn run_over<I: Isa, const KEY_WORDS: usize>(mut self, isa: I) {
         for from in (0..self.best.len()).step_by(CHUNK) {
-            if self.flows.waiting.count > MISSES - CHUNK {
+            if self.flows.misses.len() > MOST_MISSES - CHUNK {
                 self.resolve::<I, KEY_WORDS>(isa);
             }
             self.chunk::<I, KEY_WORDS>(isa, from);
         }
-        if self.flows.waiting.count > 0 {
+        if self.flows.misses.len() > 0 {
             self.resolve::<I, KEY_WORDS>(isa);
         }
     }
@@ -435,11 +417,8 @@ impl Lookup<'_> {
     fn wait<const KEY_WORDS: usize>(&mut self, key: usize, hash: u32) {
         let stride = self.key_words::<KEY_WORDS>().next_multiple_of(4);
         let row = &self.keys.words()[key * stride..][..stride];
-        let waiting = &mut self.flows.waiting;
-        let at = waiting.count;
-        words_mut(&mut waiting.rows)[at * stride..][..stride].copy_from_slice(row);
-        (waiting.hashes[at], waiting.places[at], waiting.best[at]) = (hash, key as u32, self.best[key]);
-        waiting.count += 1;
+        let at = self.flows.misses.push(row, key as u32, self.best[key]);
+        self.flows.hashes[at] = hash;
     }
 
     /// Asks the classifier for the waiting keys, and keeps its answers.
@@ -447,16 +426,13 @@ impl Lookup<'_> {
     fn resolve<I: Isa, const KEY_WORDS: usize>(&mut self, isa: I) {
         let key_words = self.key_words::<KEY_WORDS>();
         let (stride, lines) = (key_words.next_multiple_of(4), lines_per_entry(key_words));
-        let Flows { inner, sets, entries, waiting, ways, era, .. } = &mut *self.flows;
-        let rows = &words(&waiting.rows)[..waiting.count * stride];
-        let Some(keys) = Keys::new(rows, key_words) else { unreachable!("whole rows from the start of a line") };
-        let answers = &mut waiting.best[..waiting.count];
-        self.inner.improve_batch(inner, &keys, answers);
-        for (i, answer) in answers.iter().enumerate() {
-            let (before, hash) = (&mut self.best[waiting.places[i] as usize], waiting.hashes[i]);
+        let Flows { inner, sets, entries, misses, hashes, ways, era, .. } = &mut *self.flows;
+        misses.ask(self.inner, inner, key_words);
+        for ((row, key, answer), hash) in misses.take(stride).zip(&*hashes) {
+            let (before, hash) = (&mut self.best[key as usize], *hash);
             // If it beat nothing, its own answer is unknown, because only that it is no better is known.
-            let keep = before.is_none() | (answer != before);
-            *before = *answer;
+            let keep = before.is_none() | (answer != *before);
+            *before = answer;
             if keep {
                 let at = place(hash, sets.len());
                 let way = sets[at].way(isa, hash, *ways);
@@ -464,10 +440,9 @@ impl Lookup<'_> {
                 sets[at].used(way, *ways);
                 let per_set = ways.count_ones() as usize;
                 let entry = &mut entries[(at * per_set + way as usize) * lines..][..lines];
-                write(words_mut(entry), &rows[i * stride..][..key_words], *era, answer);
+                write(words_mut(entry), &row[..key_words], *era, &answer);
             }
         }
-        waiting.count = 0;
     }
 }
 

@@ -4,3 +4,6 @@
 //! size. A cache never changes an answer.
 
 pub mod flow;
+mod misses;
+pub mod rule;
+mod trial;

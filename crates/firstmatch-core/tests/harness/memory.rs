@@ -244,7 +244,9 @@ fn insertions_keep_their_budget() {
                 assert!(said == is && within, "{}, {name}: {is} bytes of {run_bytes}", subject.name);
             }
             assert!(refused > 0 || run_bytes >= 40_000, "{}, {name}: all within {run_bytes}", subject.name);
-            let enough = if subject.is_meta() { 40_000 } else { 20_000 };
+            // A list of regions shares the budget with the engine behind a rule cache.
+            let is_shared = subject.is_meta() || subject.name.starts_with("rule cache");
+            let enough = if is_shared { 40_000 } else { 20_000 };
             assert!(!accepted.is_empty() || run_bytes < enough, "{}, {name}: none within {run_bytes}", subject.name);
             let packets = corners::of_set(&accepted, &schema, &mut Rng::new(seed), 100);
             let case = Case::new(&accepted, &schema, packets);

@@ -1,5 +1,6 @@
-//! Configuration of the cache, and counts of what it does.
+//! Configuration of the cache.
 
+use crate::cache::trial::Pace;
 use crate::raw::Level;
 
 /// Maximum number of keys that share a set: as many tags as one comparison takes.
@@ -63,13 +64,14 @@ impl Config {
         self.window.clamp(1, 1 << 31)
     }
 
-    /// Number of keys of a trial whose hashes are noted.
-    pub(super) fn noted(&self) -> usize {
-        self.window().div_ceil(4)
-    }
-
-    pub(super) fn longest_pause(&self) -> usize {
-        self.longest_pause.saturating_mul(self.window())
+    /// Returns the pace of trials, in which hashes of keys are noted.
+    pub(in crate::cache) fn pace(&self) -> Pace {
+        let (window, longest_pause) = (self.window(), self.longest_pause.saturating_mul(self.window()));
+        let noted = window.div_ceil(4);
+        // With `e` equally likely flows, n²/2e of the first n packets are not the first of their flow.
+        let enough = (noted as u128 * noted as u128).div_ceil(2 * self.entries.max(2 * noted) as u128) as usize;
+        let (steps_aside, shortest_pause) = (self.steps_aside, longest_pause.div_ceil(32));
+        Pace { steps_aside, learned: 0, window, noted, enough, full: self.entries, shortest_pause, longest_pause }
     }
 
     /// Returns in one number what a scratch is made for, because every batch compares it.
@@ -79,19 +81,4 @@ impl Config {
         let rest = key_words << 5 | self.ways() << 1 | usize::from(self.steps_aside);
         self.sets() as u64 | (rest as u64) << 32
     }
-
-    pub(super) fn shortest_pause(&self) -> usize {
-        self.longest_pause().div_ceil(32)
-    }
-}
-
-/// Counts of lookups by their path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Lookups answered by the cache.
-    pub hits: u64,
-    /// Lookups that the cache was asked in vain.
-    pub misses: u64,
-    /// Lookups past the cache, because it had stepped aside or the engine alone was on trial.
-    pub passed_by: u64,
 }

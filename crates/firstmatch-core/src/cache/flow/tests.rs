@@ -131,8 +131,8 @@ fn shapes_are_as_asked_for() {
     assert_eq!(Config { entries: 0, ..Config::default() }.sets(), 1);
     for (window, want) in [(0, (1, 1)), (1, (1, 1)), (2, (2, 1)), (9, (9, 3)), (usize::MAX, (1 << 31, 1 << 29))] {
         let config = Config { window, longest_pause: 3, ..Config::default() };
-        assert_eq!((config.window(), config.noted()), want, "a window of {window}");
-        assert_eq!(config.longest_pause(), 3 * want.0);
+        assert_eq!((config.window(), config.pace().noted), want, "a window of {window}");
+        assert_eq!(config.pace().longest_pause, 3 * want.0);
     }
 }
 

@@ -10,6 +10,7 @@ mod overflow;
 mod pairs;
 pub(crate) mod places;
 mod products;
+mod region_list;
 mod sweep;
 pub(crate) mod wide;
 
@@ -24,4 +25,5 @@ pub(crate) use overflow::OverflowList;
 pub(crate) use pairs::pairs;
 pub(crate) use places::Places;
 pub(crate) use products::{Interval, Masks, Products, unite};
+pub(crate) use region_list::RegionList;
 pub(crate) use sweep::sweep;

@@ -3,10 +3,10 @@
 //! They stand in blocks of eight, which are tested at once, in no order. For example, removing region 3 of 20 moves
 //! region 19 to its place.
 
-use super::chunked::with_room;
-use crate::engine::Match;
+use super::chunked::{vec_growth, with_room};
 use crate::engine::observer::Step;
 use crate::engine::tombstones::LiveRules;
+use crate::engine::{Match, Probe};
 use crate::key::Keys;
 use crate::raw::Isa;
 use crate::rule::Region;
@@ -33,6 +33,12 @@ struct Block {
 }
 
 impl Block {
+    /// Whether the region at a place and the box of `probe` have a key in common, as far as intervals tell.
+    fn overlaps(&self, at: usize, probe: &Probe) -> bool {
+        let columns = self.bounds.as_chunks::<{ 2 * BLOCK }>().0.iter();
+        columns.zip(&probe.lo).zip(&probe.hi).all(|((column, lo), hi)| *lo <= column[BLOCK + at] && column[at] <= *hi)
+    }
+
     fn settle(&mut self) {
         self.best = self.rules.iter().flatten().map(|rule| rule.priority.0).min().unwrap_or(u64::MAX);
     }
@@ -63,9 +69,14 @@ impl OverflowList {
 
     /// Returns an upper bound of the bytes that one more region takes.
     pub(crate) fn growth(&self) -> usize {
-        let full = self.blocks.len() * BLOCK == self.len;
-        let list = if self.blocks.len() == self.blocks.capacity() { self.blocks.len().max(4) } else { 0 };
-        if full { self.block_bytes() + list * size_of::<Block>() } else { 0 }
+        self.growth_by(1)
+    }
+
+    /// Returns an upper bound of the bytes that `regions` more take.
+    pub(crate) fn growth_by(&self, regions: usize) -> usize {
+        let more = (self.len + regions).div_ceil(BLOCK) - self.blocks.len();
+        let list = vec_growth(self.blocks.len(), self.blocks.capacity(), more);
+        more * self.block_bytes() + list * size_of::<Block>()
     }
 
     /// Number of cache lines of a block.
@@ -127,6 +138,40 @@ impl OverflowList {
             self.blocks.pop();
         }
         moved.filter(|_| at != last).map(|rule| (rule, last as u32))
+    }
+
+    /// Reads the region of index `at`, whose bounds are gathered in `row`.
+    pub(crate) fn read<R>(&self, at: u32, row: &mut Vec<u32>, take: impl FnOnce(Region<'_>) -> R) -> R {
+        let (block, at, words) = (&self.blocks[at as usize / BLOCK], at as usize % BLOCK, self.key_words);
+        let column = |of: &[u32], half: usize, row: &mut Vec<u32>| {
+            row.extend((0..words).map(|word| of[(2 * word + half) * BLOCK + at]));
+        };
+        row.clear();
+        for (of, half) in [(&block.bounds, 0), (&block.bounds, 1), (&block.masks, 0), (&block.masks, 1)] {
+            column(of, half, row);
+        }
+        let (bounds, masks) = row.split_at(2 * words);
+        let ((lo, hi), (value, mask)) = (bounds.split_at(words), masks.split_at(words));
+        let ternary = mask.iter().any(|&mask| mask != 0).then_some((value, mask));
+        take(Region { lo, hi, ternary })
+    }
+
+    /// Calls `visit` for the regions from index `from` to below `to` that overlap `probe` and beat its bound.
+    pub(crate) fn visit(
+        &self,
+        probe: &mut Probe,
+        from: usize,
+        to: usize,
+        visit: &mut dyn FnMut(&mut Probe, Match, Region<'_>),
+    ) {
+        let mut row = std::mem::take(&mut probe.row);
+        for at in from..to {
+            let block = &self.blocks[at / BLOCK];
+            let rule = block.rules[at % BLOCK].filter(|rule| probe.takes(rule.priority.0));
+            let Some(rule) = rule.filter(|_| block.overlaps(at % BLOCK, probe)) else { continue };
+            self.read(at as u32, &mut row, |region| visit(probe, rule, region));
+        }
+        probe.row = row;
     }
 
     /// Improves the answers of a batch.

@@ -53,6 +53,11 @@ impl Places {
         self.first.growth_at(slot) + if regions > 1 { self.more.growth(self.more.len() + 1) } else { 0 }
     }
 
+    /// Returns an upper bound of the bytes that adding this many places of a rule without any takes.
+    pub(crate) fn growth_by(&self, slot: usize, regions: usize) -> usize {
+        self.first.growth_at(slot) + self.more.growth(self.more.len() + regions.saturating_sub(1))
+    }
+
     /// Number of slots: one more than the largest there ever was.
     pub(crate) fn slots(&self) -> usize {
         self.first.len()
@@ -60,6 +65,16 @@ impl Places {
 
     pub(crate) fn get(&self, slot: usize) -> Place {
         self.first.get(slot).copied().unwrap_or(NO_PLACE)
+    }
+
+    /// Returns all places of a rule.
+    pub(crate) fn of(&self, slot: usize) -> impl Iterator<Item = Place> + '_ {
+        let mut next = Some(self.get(slot)).filter(|place| !matches!(place.part, VACANT | UNMATCHABLE));
+        std::iter::from_fn(move || {
+            let place = next?;
+            next = self.more.get(place.next as usize).copied();
+            Some(place)
+        })
     }
 
     pub(crate) fn is_vacant(&self, slot: usize) -> bool {

@@ -1,16 +1,44 @@
-//! Trials of whether the cache pays: which path batches take, and for how long.
+//! Trials of whether a cache pays: which path batches take, and for how long.
 //!
 //! A verdict holds for a time, then there is another trial. First the batches go past the cache. For a quarter of a
-//! window, hashes of keys tell how many would hit, and where these are too few the cache steps aside. For example, of
-//! 512 noted keys at least 8 must hit a cache of 16,384 entries.
+//! window, the cache counts how many of their keys would hit, and where these are too few it steps aside. For example,
+//! of 512 noted keys at least 8 must hit a flow cache of 16,384 entries.
 //!
 //! Otherwise the engine alone is timed, then the engine with the cache in front, window by window. The cache stays as
-//! soon as a window with it is faster. It steps aside if a window takes far longer, or if as many lookups have been
-//! made as there are entries.
+//! soon as a window with it is faster. It steps aside if a window takes far longer, or if it has been tried for as many
+//! lookups as it takes to fill it.
 
 use std::time::Instant;
 
-use super::config::{Config, Counts};
+/// Counts of lookups by their path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Lookups answered by the cache.
+    pub hits: u64,
+    /// Lookups that the cache was asked in vain.
+    pub misses: u64,
+    /// Lookups past the cache, because it had stepped aside or the engine alone was on trial.
+    pub passed_by: u64,
+}
+
+/// Numbers of lookups by which trials go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Whether the cache may step aside; if not, all packets go through it.
+    pub(super) steps_aside: bool,
+    /// Lookups before the first trial, in which a cache learns beside the engine.
+    pub(super) learned: usize,
+    /// Lookups of a window, over which hits are counted and times taken.
+    pub(super) window: usize,
+    /// Keys that are noted, and how many of them have to hit.
+    pub(super) noted: usize,
+    pub(super) enough: usize,
+    /// Lookups after which the cache is full.
+    pub(super) full: usize,
+    /// Lookups for which a verdict holds, at first and at most.
+    pub(super) shortest_pause: usize,
+    pub(super) longest_pause: usize,
+}
 
 /// Path of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +70,7 @@ const GROUPS: usize = 15;
 
 #[derive(Debug)]
 pub(super) struct Trial {
+    pace: Pace,
     /// Counts without those of the pause.
     counts: Counts,
     phase: Phase,
@@ -82,15 +111,25 @@ enum Verdict {
 }
 
 impl Trial {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(pace: Pace) -> Self {
         // A stay without end sends all packets through the cache.
-        let (phase, left) = match config.steps_aside {
-            true => (Phase::Notes, config.noted()),
+        let (phase, left) = match pace.steps_aside {
+            true if pace.learned > 0 => (Phase::Aside, pace.learned),
+            true => (Phase::Notes, pace.noted),
             false => (Phase::Stays { more: usize::MAX, hit: 0 }, usize::MAX),
         };
         let (counts, times, verdict) = (Counts::default(), Times::default(), Verdict::None);
-        let (alone, hold) = (f64::INFINITY, config.shortest_pause());
-        Self { counts, phase, left, pause: 0, paused: 0, hit: 0, times, alone, verdict, hold }
+        let (alone, hold) = (f64::INFINITY, pace.shortest_pause);
+        Self { pace, counts, phase, left, pause: 0, paused: 0, hit: 0, times, alone, verdict, hold }
+    }
+
+    /// Begins anew, because the cache has forgotten everything; a pause goes on.
+    pub(super) fn learns_anew(&mut self) {
+        if self.pace.steps_aside && self.pause == 0 {
+            self.counts = self.counts();
+            (self.phase, self.left, self.paused, self.hit) = (Phase::Aside, self.pace.learned.max(1), 0, 0);
+            self.times = Times::default();
+        }
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -120,23 +159,16 @@ impl Trial {
 
     /// Notes the time when a batch begins, if its group is timed.
     #[inline]
-    pub(super) fn begins(&mut self, config: &Config, now: impl FnOnce() -> Instant) {
+    pub(super) fn begins(&mut self, now: impl FnOnce() -> Instant) {
         let is_timed = matches!(self.phase, Phase::Alone(_) | Phase::Cached(_));
-        if is_timed && self.times.since.is_none() && ((config.window() - self.left) / GROUP).is_multiple_of(ONE_IN) {
+        if is_timed && self.times.since.is_none() && ((self.pace.window - self.left) / GROUP).is_multiple_of(ONE_IN) {
             self.times.since = Some(now());
         }
     }
 
     /// Counts a batch that took the path `way`, of which `hits` lookups hit or would have.
     #[inline]
-    pub(super) fn went(
-        &mut self,
-        config: &Config,
-        way: Way,
-        lookups: usize,
-        hits: usize,
-        now: impl FnOnce() -> Instant,
-    ) {
+    pub(super) fn went(&mut self, way: Way, lookups: usize, hits: usize, now: impl FnOnce() -> Instant) {
         match way {
             Way::Cached => {
                 self.counts.hits += hits as u64;
@@ -145,24 +177,21 @@ impl Trial {
             Way::Straight | Way::Noted(_) => self.counts.passed_by += lookups as u64,
         }
         self.hit += hits;
-        self.times.add(lookups, GROUP.min(config.window()), now);
+        self.times.add(lookups, GROUP.min(self.pace.window), now);
         self.left = self.left.saturating_sub(lookups);
         if self.left == 0 {
-            self.window_ends(config);
+            self.window_ends();
         }
     }
 
     #[cold]
-    fn window_ends(&mut self, config: &Config) {
-        let (window, noted, hit) = (config.window(), config.noted(), std::mem::take(&mut self.hit));
+    fn window_ends(&mut self) {
+        let (Pace { window, noted, enough, full, .. }, hit) = (self.pace, std::mem::take(&mut self.hit));
         let nanos = std::mem::take(&mut self.times).median();
         self.counts = self.counts();
         (self.left, self.pause, self.paused) = (window, 0, 0);
         self.phase = match self.phase {
-            // With `e` equally likely flows, n²/2e of the first n packets are not the first of their flow.
-            Phase::Notes if hit.saturating_mul(2 * config.entries.max(2 * noted)) < noted.saturating_mul(noted) => {
-                self.holds(config, Verdict::Aside, 0)
-            }
+            Phase::Notes if hit < enough => self.holds(Verdict::Aside, 0),
             Phase::Notes => {
                 self.alone = f64::INFINITY;
                 Phase::Alone(ALONE)
@@ -174,9 +203,9 @@ impl Trial {
             Phase::Cached(made) => {
                 let made = made + window;
                 if nanos < self.alone {
-                    self.holds(config, Verdict::Stays, hit)
-                } else if nanos > HOPELESS * self.alone || made >= config.entries {
-                    self.holds(config, Verdict::Aside, 0)
+                    self.holds(Verdict::Stays, hit)
+                } else if nanos > HOPELESS * self.alone || made >= full {
+                    self.holds(Verdict::Aside, 0)
                 } else {
                     Phase::Cached(made)
                 }
@@ -193,12 +222,12 @@ impl Trial {
     }
 
     /// Returns the phase of a verdict, which holds the longer the more often it was the same.
-    fn holds(&mut self, config: &Config, verdict: Verdict, hit: usize) -> Phase {
+    fn holds(&mut self, verdict: Verdict, hit: usize) -> Phase {
         if self.verdict != verdict {
-            (self.verdict, self.hold) = (verdict, config.shortest_pause());
+            (self.verdict, self.hold) = (verdict, self.pace.shortest_pause);
         }
         let hold = self.hold;
-        self.hold = hold.saturating_mul(2).min(config.longest_pause());
+        self.hold = hold.saturating_mul(2).min(self.pace.longest_pause);
         match verdict {
             Verdict::Stays => Phase::Stays { more: hold, hit },
             _ => {
@@ -248,6 +277,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::cache::flow::Config;
 
     const BATCH: usize = 100;
 
@@ -255,25 +285,29 @@ mod tests {
         Config { entries: 2000, window: 500, longest_pause: 64, ..Config::default() }
     }
 
+    fn trial(config: &Config) -> Trial {
+        Trial::new(config.pace())
+    }
+
     /// Runs a batch that takes `nanos` nanoseconds a lookup.
-    fn batch(trial: &mut Trial, config: &Config, hits: usize, nanos: u64) {
+    fn batch(trial: &mut Trial, hits: usize, nanos: u64) {
         let (way, start) = (trial.way(), Instant::now());
-        trial.begins(config, || start);
+        trial.begins(|| start);
         let hits = if way == Way::Straight { 0 } else { hits };
-        trial.went(config, way, BATCH, hits, || start + Duration::from_nanos(nanos * BATCH as u64));
+        trial.went(way, BATCH, hits, || start + Duration::from_nanos(nanos * BATCH as u64));
     }
 
     /// Runs batches as long as they take one path; returns the path and the number of lookups.
     ///
     /// `nanos` is the time of a lookup, alone and cached.
-    fn goes(trial: &mut Trial, config: &Config, hits: usize, nanos: [u64; 2]) -> (Way, usize) {
+    fn goes(trial: &mut Trial, hits: usize, nanos: [u64; 2]) -> (Way, usize) {
         let kind = |way| if let Way::Noted(_) = way { Way::Noted(0) } else { way };
         let (first, mut batches) = (kind(trial.way()), 0);
         while kind(trial.way()) == first && batches < 10_000 {
             batches += 1;
             let (cached, passed_by) = (trial.way() == Way::Cached, trial.counts().passed_by);
             if !trial.passes_by(BATCH) {
-                batch(trial, config, hits, nanos[usize::from(cached)]);
+                batch(trial, hits, nanos[usize::from(cached)]);
             }
             let passes = if cached { 0 } else { BATCH as u64 };
             assert_eq!(trial.counts().passed_by, passed_by + passes);
@@ -283,14 +317,14 @@ mod tests {
 
     #[test]
     fn few_that_come_again_are_no_trial() {
-        let (config, mut trial) = (config(), Trial::new(&config()));
+        let mut trial = trial(&config());
         // About 4 of 125 packets of 2,000 flows come again.
         for pause in [1000, 2000, 4000, 8000, 16_000, 32_000, 32_000] {
-            assert_eq!(goes(&mut trial, &config, 1, [100, 1]), (Way::Noted(0), 200));
-            assert_eq!(goes(&mut trial, &config, 1, [100, 1]), (Way::Straight, pause));
+            assert_eq!(goes(&mut trial, 1, [100, 1]), (Way::Noted(0), 200));
+            assert_eq!(goes(&mut trial, 1, [100, 1]), (Way::Straight, pause));
         }
-        assert_eq!(goes(&mut trial, &config, 2, [100, 1]), (Way::Noted(0), 200));
-        assert_eq!(goes(&mut trial, &config, 2, [100, 1]), (Way::Straight, 2000));
+        assert_eq!(goes(&mut trial, 2, [100, 1]), (Way::Noted(0), 200));
+        assert_eq!(goes(&mut trial, 2, [100, 1]), (Way::Straight, 2000));
         assert_eq!(trial.way(), Way::Cached);
     }
 
@@ -298,17 +332,17 @@ mod tests {
     #[test]
     fn times_decide() {
         for (cached, tried, stays) in [(99, 500, true), (101, 2000, false), (299, 2000, false), (301, 500, false)] {
-            let (config, mut trial) = (config(), Trial::new(&config()));
-            assert_eq!(goes(&mut trial, &config, 40, [100, cached]), (Way::Noted(0), 200));
-            assert_eq!(goes(&mut trial, &config, 40, [100, cached]), (Way::Straight, 2000));
+            let mut trial = trial(&config());
+            assert_eq!(goes(&mut trial, 40, [100, cached]), (Way::Noted(0), 200));
+            assert_eq!(goes(&mut trial, 40, [100, cached]), (Way::Straight, 2000));
             let hold = 1000;
             assert_eq!(
-                goes(&mut trial, &config, 40, [100, cached]),
+                goes(&mut trial, 40, [100, cached]),
                 (Way::Cached, if stays { tried + hold } else { tried }),
                 "{cached}"
             );
             let next = (Way::Straight, hold);
-            assert_eq!(stays, trial.way() != Way::Straight || goes(&mut trial, &config, 40, [100, cached]) != next);
+            assert_eq!(stays, trial.way() != Way::Straight || goes(&mut trial, 40, [100, cached]) != next);
         }
     }
 
@@ -318,11 +352,11 @@ mod tests {
     #[test]
     fn what_disturbs_does_not_decide() {
         let config = Config { window: 8 * BATCH, entries: 8 * BATCH, ..config() };
-        let mut trial = Trial::new(&config);
-        assert_eq!(goes(&mut trial, &config, 40, [1, 1]).0, Way::Noted(0));
+        let mut trial = trial(&config);
+        assert_eq!(goes(&mut trial, 40, [1, 1]).0, Way::Noted(0));
         for window in 0..ALONE as u64 {
             for number in 0..8 {
-                batch(&mut trial, &config, 0, if number == 0 { 1_000_000 } else { 400 - 100 * window });
+                batch(&mut trial, 0, if number == 0 { 1_000_000 } else { 400 - 100 * window });
             }
         }
         assert_eq!((trial.alone, trial.way()), (100.0, Way::Cached));
@@ -333,11 +367,11 @@ mod tests {
     fn other_packets_end_a_stay() {
         let config = config();
         let stays = |hits| {
-            let mut trial = Trial::new(&config);
-            (0..2).for_each(|_| _ = goes(&mut trial, &config, 40, [100, 50]));
-            (0..5).for_each(|_| batch(&mut trial, &config, 40, 50));
+            let mut trial = trial(&config);
+            (0..2).for_each(|_| _ = goes(&mut trial, 40, [100, 50]));
+            (0..5).for_each(|_| batch(&mut trial, 40, 50));
             assert!(matches!(trial.phase, Phase::Stays { .. }), "{trial:?}");
-            goes(&mut trial, &config, hits, [100, 50])
+            goes(&mut trial, hits, [100, 50])
         };
         assert_eq!(stays(20), (Way::Cached, 1000));
         assert_eq!(stays(19), (Way::Cached, 500));
@@ -346,6 +380,6 @@ mod tests {
     #[test]
     fn it_need_not_step_aside() {
         let config = Config { steps_aside: Config::paper().steps_aside, ..config() };
-        assert_eq!(goes(&mut Trial::new(&config), &config, 0, [1, 1000]), (Way::Cached, 10_000 * BATCH));
+        assert_eq!(goes(&mut trial(&config), 0, [1, 1000]), (Way::Cached, 10_000 * BATCH));
     }
 }

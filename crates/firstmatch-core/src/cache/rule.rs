@@ -1,0 +1,464 @@
+//! Rule cache: a few boxes of keys that have one answer, which are proved from the rules.
+//!
+//! # Idea
+//! Skewed traffic goes to few rules. A *box* is an interval for each key word, all of whose keys have the same first
+//! rule. [`RuleCache`] compares a packet with some boxes before it asks the classifier behind it. So a packet that no
+//! cache has seen may be answered, too, unlike in a [flow cache](crate::cache::flow).
+//!
+//! Boxes come from samples of the traffic. A sample that lies in no box makes one: the region of its rule, from which the
+//! regions of better rules are cut away ([`Growth::Carve`]). For example, rule 1 is ports 1 to 9 and the better rule 0 is
+//! ports 4 to 5. A sample of port 7 makes the box 6 to 9, and every packet to ports 6 to 9 then has rule 1.
+//!
+//! Each box has a weight: how many of the last 1,024 samples lay in it. The heaviest boxes are *published*, which means
+//! that packets are compared with them. A block of eight is left out if it would answer too few of the packets that reach
+//! it ([`Config::least_share`]).
+//!
+//! All that the cache asks of the rules is [`Overlaps`]: which regions a box meets. It is a list of its own
+//! ([`RuleCache::over`]), or another structure over the same rules ([`RuleCache::new`]).
+//!
+//! The work for a box is cut in slices: a batch tests 16 regions for each of its packets at most ([`Config::tests`]). So
+//! the time of a batch is bounded whatever the rules and the traffic are.
+//!
+//! A cache that does not pay steps aside as a flow cache does: trials with a clock decide, after half of some packets
+//! have hit.
+//!
+//! # Layout in memory
+//! All but the list of regions is in the scratch of a thread.
+//! - *Published boxes*: for each block of eight a cache line a key word, eight `lo` and eight `hi`, and nine answers.
+//! - *Evolving boxes*: bounds, answer and weight, at most one for each sample of the window; some 100 KB in all.
+//! - *Regions*: blocks of eight as in the overflow list of [`tuple`](mod@crate::engines::tuple), some 113 bytes each for
+//!   the 5-tuple of IPv4.
+//!
+//! # Cost
+//! A block takes a comparison of eight intervals a key word for each packet that reaches it, without a branch. Keys that
+//! are in no box are gathered and go to the classifier in batches of up to 128.
+//!
+//! Every change of the rules forgets all boxes, so that it is for rules that stay for a hundred thousand lookups.
+//!
+//! # Invariants
+//! - Every key of a box has the box's answer (`tests::boxes_hold_keys_of_one_answer`).
+//! - A box of other rules answers nothing: generation and version are read before the boxes, and a change of either
+//!   forgets them (`tests::boxes_of_other_rules_are_forgotten`).
+//!
+//! # Paper
+//! Y. Ma, S. Banerjee, S. Lu and C. Estan, *Leveraging Parallelism for Multi-dimensional Packet Classification on
+//! Software Routers* (SIGMETRICS 2010). [`Config::paper`] has its boxes, which grow to the hull of their samples.
+//!
+//! # Deviations
+//! - Boxes are carved by default. [`Growth::Grow`] is the paper's Algorithm 1.
+//! - The cache is per thread, and samples are packets of that thread. The paper has a thread that updates the cache of all.
+//! - The paper merges rules of one action. Here a box has one rule, so that counts of rules stay true.
+//! - The paper's search ends at the first box that holds a packet; ours ends with the block.
+
+mod boxes;
+mod carve;
+mod config;
+mod grow;
+#[cfg(test)]
+mod tests;
+mod updater;
+
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use super::misses::{MOST_MISSES, Misses};
+use super::trial::{self, Trial, Way};
+use crate::engine::generation::fresh_generation;
+use crate::engine::{Classifier, Engine, Match, Overlaps, Scratch, Stats, Updatable};
+use crate::engines::shared::RegionList;
+use crate::error::{BuildError, UpdateError};
+use crate::key::Keys;
+use crate::raw::{Isa, Kernel, Level, dispatch};
+use crate::rule::{Lowered, Regions, RuleId};
+use crate::schema::Schema;
+use boxes::{BLOCK, Boxes, CHUNK};
+pub use config::{Config, Growth};
+use updater::Updater;
+
+/// Maximum number of regions that a batch tests for boxes.
+const MOST_TESTS: usize = 4096;
+
+/// Any classifier with a rule cache in front of it.
+///
+/// It is an [`Engine`] itself, and [`Updatable`] where the classifier is.
+pub struct RuleCache<C> {
+    inner: C,
+    rules: Rules,
+    schema: Schema,
+    shape: u64,
+    level: Level,
+    config: Config,
+    generation: AtomicU64,
+}
+
+/// Structure that boxes are proved by.
+enum Rules {
+    Own(RegionList),
+    Shared(Arc<dyn Overlaps>),
+}
+
+impl Rules {
+    fn overlaps(&self) -> &dyn Overlaps {
+        match self {
+            Self::Own(list) => list,
+            Self::Shared(shared) => &**shared,
+        }
+    }
+}
+
+/// Counts of a cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Lookups by their path.
+    pub lookups: trial::Counts,
+    /// Samples that were taken.
+    pub samples: u64,
+    /// Boxes with a sample in the window.
+    pub boxes: usize,
+}
+
+impl<C: Classifier + 'static> RuleCache<C> {
+    /// Puts a cache in front of the classifier `inner`, with a list of the regions of its rules.
+    ///
+    /// ```
+    /// use firstmatch_core::cache::rule::{Config, RuleCache};
+    /// use firstmatch_core::engines::linear::{self, Linear};
+    /// use firstmatch_core::rule::{ExpansionLimits, lower};
+    /// use firstmatch_core::{Classifier, KeyBuf};
+    ///
+    /// let text = "family ipv4\npermit src 10.0.0.0/8\ndeny src 10.1.0.0/16\n";
+    /// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+    /// let lowered = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
+    /// let cache = RuleCache::over(Linear::build(&lowered, &linear::Config::default())?, &lowered, &Config::paper())?;
+    ///
+    /// // Packets of ever new addresses, all of the first rule: from the second sample on a box answers.
+    /// let mut keys = KeyBuf::new(lowered.schema());
+    /// (0..1000).for_each(|address| keys.push()[0] = 0x0A02_0000 + address);
+    /// let (mut scratch, mut answers) = (cache.scratch(), vec![None; 1000]);
+    /// for at in (0..1000).step_by(50) {
+    ///     cache.classify_batch(&mut scratch, keys.keys().slice(at, at + 50), &mut answers[at..at + 50]);
+    /// }
+    /// assert!(answers.iter().all(|answer| answer.is_some_and(|found| found.rule.slot() == 0)));
+    /// assert!(RuleCache::<Linear>::counts(&scratch).lookups.hits > 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the list would exceed the budget, or this machine lacks the forced instruction set.
+    pub fn over(inner: C, rules: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        let (mut list, most) = (RegionList::new(inner.schema().words().len()), config.budget.run_bytes);
+        for (rule, range) in rules.by_rule() {
+            let needed = list.bytes_with(rule.rule.slot(), range.len());
+            if needed > most {
+                return Err(BuildError::bytes(needed, most));
+            }
+            range.for_each(|at| list.add(rule, &rules.regions().get(at)));
+        }
+        Self::with(inner, Rules::Own(list), config)
+    }
+
+    /// Puts a cache in front of the classifier `inner`, which proves boxes by `rules`.
+    ///
+    /// `rules` has the regions of the classifier's rules, and whoever changes both changes `rules` first.
+    ///
+    /// # Errors
+    /// If this machine lacks the forced instruction set.
+    pub fn new(inner: C, rules: Arc<dyn Overlaps>, config: &Config) -> Result<Self, BuildError> {
+        Self::with(inner, Rules::Shared(rules), config)
+    }
+
+    fn with(inner: C, rules: Rules, config: &Config) -> Result<Self, BuildError> {
+        let level = Level::choose(config.simd)?;
+        let schema = inner.schema().clone();
+        let shape = config.shape(schema.words().len());
+        let (config, generation) = (config.clone(), AtomicU64::new(fresh_generation()));
+        Ok(Self { inner, rules, schema, shape, level, config, generation })
+    }
+
+    /// Returns the classifier behind the cache.
+    pub fn inner(&self) -> &C {
+        &self.inner
+    }
+
+    /// Returns the counts of a scratch; zeros if it is of another kind of engine.
+    pub fn counts(scratch: &Scratch) -> Counts {
+        scratch.of::<Self>().map_or(Counts::default(), |own| Counts {
+            lookups: own.trial.counts(),
+            samples: own.updater.samples(),
+            boxes: own.updater.evolving(),
+        })
+    }
+
+    fn begin_generation(&self) {
+        self.generation.fetch_max(fresh_generation(), Ordering::AcqRel);
+    }
+
+    /// Returns what boxes belong to: the generation of the cache and the version of the classifier.
+    fn state(&self) -> (u64, u64) {
+        (self.generation.load(Ordering::Acquire), self.inner.version())
+    }
+
+    #[inline(never)]
+    fn look_up(&self, scratch: &mut Sampled, keys: &Keys<'_>, best: &mut [Option<Match>], is_aside: bool) {
+        let lookups = best.len();
+        // Read before the lookups, so that their answers are at least as new.
+        let state = self.state();
+        scratch.begin(state);
+        let sample = scratch.updater.sample_of(lookups).map(|at| (at, best[at]));
+        if is_aside {
+            self.inner.improve_batch(&mut scratch.inner, keys, best);
+        } else {
+            let (way, mut hits) = (scratch.trial.way(), 0);
+            if let Way::Noted(most) = way {
+                let keys = keys.slice(0, lookups.min(most));
+                dispatch(self.level, Note { boxes: &scratch.published, keys, hits: &mut hits });
+            }
+            scratch.trial.begins(Instant::now);
+            if way == Way::Cached && !scratch.published.is_empty() {
+                let lookup = Lookup { inner: &self.inner, sampled: scratch, keys: *keys, best, hits: &mut hits };
+                dispatch(self.level, lookup);
+            } else {
+                self.inner.improve_batch(&mut scratch.inner, keys, best);
+            }
+            scratch.trial.went(way, lookups, hits, Instant::now);
+        }
+        self.learn(scratch, keys, best, sample, state);
+    }
+
+    /// Takes the sample of a batch, and goes on with its box.
+    fn learn(
+        &self,
+        scratch: &mut Sampled,
+        keys: &Keys<'_>,
+        best: &[Option<Match>],
+        sample: Option<(usize, Option<Match>)>,
+        state: (u64, u64),
+    ) {
+        let updater = &mut scratch.updater;
+        let mut is_new = false;
+        if let Some((at, before)) = sample {
+            // If it beat nothing, its own answer is unknown, because only that it is no better is known.
+            if before.is_none() || best[at] != before {
+                is_new |= updater.take(keys.row(at), best[at]);
+            }
+        }
+        let tests = self.config.tests.max(1).saturating_mul(best.len());
+        let tests = if self.config.tests == usize::MAX { tests } else { tests.min(MOST_TESTS) };
+        is_new |= updater.go_on(self.rules.overlaps(), self.schema.words(), tests);
+        if self.state() != state {
+            // Answer and regions may be of different rules.
+            scratch.forget();
+        } else if is_new {
+            updater.publish(&mut scratch.published);
+        }
+    }
+}
+
+impl<C: Debug> Debug for RuleCache<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RuleCache").field("inner", &self.inner).field("boxes", &self.config.boxes).finish()
+    }
+}
+
+impl<C: Classifier + 'static> Engine for RuleCache<C> {
+    type Scratch = Sampled;
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn new_scratch(&self) -> Sampled {
+        Sampled::new(&self.config, &self.schema, self.inner.scratch())
+    }
+
+    /// Whether a scratch is made for this configuration.
+    ///
+    /// One of other rules fits too, because its boxes are of another generation.
+    fn fits(&self, scratch: &Sampled) -> bool {
+        scratch.shape == self.shape
+    }
+
+    fn version(&self) -> u64 {
+        let (generation, version) = self.state();
+        (generation << 32).wrapping_add(version)
+    }
+
+    /// Returns the statistics of the classifier with the list of regions, and with the worst case of a miss.
+    ///
+    /// The memory of the boxes is in each thread's scratch.
+    fn stats(&self) -> Stats {
+        let mut stats = self.inner.stats();
+        if let Rules::Own(list) = &self.rules {
+            stats.bytes.push(("regions", list.bytes()));
+        }
+        let blocks = self.config.boxes().div_ceil(BLOCK);
+        stats.worst_tests += blocks * BLOCK;
+        // A block is a line a word and three of answers.
+        stats.worst_lines += blocks * (self.schema.words().len() + 3);
+        stats
+    }
+
+    #[inline(always)]
+    fn improve(&self, scratch: &mut Sampled, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        let is_aside = scratch.trial.passes_by(best.len());
+        if is_aside && !scratch.updater.is_due(best.len()) {
+            scratch.updater.passes(best.len());
+            return self.inner.improve_batch(&mut scratch.inner, keys, best);
+        }
+        if !best.is_empty() {
+            self.look_up(scratch, keys, best, is_aside);
+        }
+    }
+}
+
+impl<C: Updatable + 'static> Updatable for RuleCache<C> {
+    fn insert(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
+        if let Rules::Own(list) = &mut self.rules {
+            let (needed, most) = (list.bytes_with(rule.rule.slot(), regions.len()), self.config.budget.run_bytes);
+            if needed > most {
+                return Err(UpdateError::bytes(needed, most));
+            }
+        }
+        self.inner.insert(rule, regions)?;
+        if let Rules::Own(list) = &mut self.rules {
+            (0..regions.len()).for_each(|at| list.add(rule, &regions.get(at)));
+        }
+        self.begin_generation();
+        Ok(())
+    }
+
+    fn remove(&mut self, rule: RuleId) -> Result<(), UpdateError> {
+        self.inner.remove(rule)?;
+        if let Rules::Own(list) = &mut self.rules {
+            list.remove(rule);
+        }
+        self.begin_generation();
+        Ok(())
+    }
+}
+
+/// Boxes of a thread, with the scratch of the classifier behind them; of fixed size.
+#[derive(Debug)]
+pub struct Sampled {
+    inner: Scratch,
+    /// Configuration it was made for, see `Config::shape`.
+    shape: u64,
+    /// State of the rules that the boxes belong to.
+    state: (u64, u64),
+    published: Boxes,
+    updater: Updater,
+    trial: Trial,
+    misses: Misses,
+}
+
+impl Sampled {
+    fn new(config: &Config, schema: &Schema, inner: Scratch) -> Self {
+        let key_words = schema.words().len();
+        Self {
+            inner,
+            shape: config.shape(key_words),
+            state: (0, 0),
+            published: Boxes::new(key_words, config.boxes()),
+            updater: Updater::new(config, key_words),
+            trial: Trial::new(config.pace()),
+            misses: Misses::new(schema.stride()),
+        }
+    }
+
+    /// Goes over to another state of the rules.
+    #[inline]
+    fn begin(&mut self, state: (u64, u64)) {
+        if self.state != state {
+            self.state = state;
+            self.forget();
+        }
+    }
+
+    fn forget(&mut self) {
+        self.published.clear();
+        self.updater.clear();
+        self.trial.learns_anew();
+    }
+}
+
+/// Kernel that counts keys that the boxes hold.
+struct Note<'a> {
+    boxes: &'a Boxes,
+    keys: Keys<'a>,
+    hits: &'a mut usize,
+}
+
+impl Kernel for Note<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let (mut answers, mut open) = ([None; CHUNK], [0; CHUNK]);
+        for from in (0..self.keys.len()).step_by(CHUNK) {
+            let keys = self.keys.slice(from, self.keys.len().min(from + CHUNK));
+            *self.hits += keys.len() - self.boxes.find::<I, 0>(isa, keys, &mut answers, &mut open);
+        }
+    }
+}
+
+struct Lookup<'a> {
+    inner: &'a dyn Classifier,
+    sampled: &'a mut Sampled,
+    keys: Keys<'a>,
+    best: &'a mut [Option<Match>],
+    hits: &'a mut usize,
+}
+
+impl Kernel for Lookup<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        // Loops over the words of a row are slow where their number is not known to the compiler.
+        match self.keys.key_words() {
+            5 => self.run_over::<I, 5>(isa),
+            11 => self.run_over::<I, 11>(isa),
+            _ => self.run_over::<I, 0>(isa),
+        }
+    }
+}
+
+impl Lookup<'_> {
+    #[inline(always)]
+    fn run_over<I: Isa, const KEY_WORDS: usize>(mut self, isa: I) {
+        let key_words = if KEY_WORDS == 0 { self.keys.key_words() } else { KEY_WORDS };
+        let stride = key_words.next_multiple_of(4);
+        let (mut answers, mut open) = ([None; CHUNK], [0; CHUNK]);
+        for from in (0..self.best.len()).step_by(CHUNK) {
+            if self.sampled.misses.len() > MOST_MISSES - CHUNK {
+                self.resolve(key_words);
+            }
+            let to = self.best.len().min(from + CHUNK);
+            let left =
+                self.sampled.published.find::<I, KEY_WORDS>(isa, self.keys.slice(from, to), &mut answers, &mut open);
+            *self.hits += to - from - left;
+            for (best, answer) in self.best[from..to].iter_mut().zip(&answers) {
+                if let Some(found) = answer.filter(|found| Match::wins(found.priority, best)) {
+                    *best = Some(found);
+                }
+            }
+            for &key in &open[..left] {
+                let at = from + usize::from(key);
+                let row = &self.keys.words()[at * stride..][..stride];
+                self.sampled.misses.push(row, at as u32, self.best[at]);
+            }
+        }
+        if self.sampled.misses.len() > 0 {
+            self.resolve(key_words);
+        }
+    }
+
+    /// Asks the classifier for the keys that no box holds.
+    #[inline(always)]
+    fn resolve(&mut self, key_words: usize) {
+        let Sampled { inner, misses, .. } = &mut *self.sampled;
+        misses.ask(self.inner, inner, key_words);
+        for (_, place, answer) in misses.take(key_words.next_multiple_of(4)) {
+            self.best[place as usize] = answer;
+        }
+    }
+}

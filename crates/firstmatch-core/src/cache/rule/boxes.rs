@@ -1,0 +1,93 @@
+//! Published boxes, and the search of them.
+
+use crate::engine::Match;
+use crate::key::Keys;
+use crate::raw::{Isa, Line};
+
+/// Boxes of a block.
+pub(super) const BLOCK: usize = 8;
+/// Maximum number of packets that are compared together.
+pub(super) const CHUNK: usize = 64;
+
+/// Boxes in blocks of eight.
+///
+/// ```text
+/// for each key word   8 × lo │ 8 × hi      one cache line
+/// ```
+///
+/// Places behind the last box repeat it, because no bounds are empty for every comparison.
+#[derive(Debug)]
+pub(super) struct Boxes {
+    key_words: usize,
+    blocks: usize,
+    bounds: Box<[Line]>,
+    /// Answer of each box of a block, and `None` for a packet in no box.
+    answers: Box<[[Option<Match>; BLOCK + 1]]>,
+}
+
+impl Boxes {
+    /// Builds room for this many boxes.
+    pub(super) fn new(key_words: usize, most: usize) -> Self {
+        let blocks = most.div_ceil(BLOCK);
+        let bounds = vec![Line::default(); blocks * key_words].into_boxed_slice();
+        Self { key_words, blocks: 0, bounds, answers: vec![[None; BLOCK + 1]; blocks].into_boxed_slice() }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.blocks = 0;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocks == 0
+    }
+
+    /// Fills a block with boxes, eight at most and one at least: bounds, all `lo` before all `hi`, and answers.
+    pub(super) fn push_block<'a>(&mut self, boxes: impl Iterator<Item = (&'a [u32], Option<Match>)> + Clone) {
+        let block = self.blocks;
+        let count = boxes.clone().take(BLOCK).count();
+        for (at, (bounds, answer)) in boxes.cycle().take(count * BLOCK).enumerate().take(BLOCK) {
+            let (lo, hi) = bounds.split_at(self.key_words);
+            for (word, line) in self.bounds[block * self.key_words..][..self.key_words].iter_mut().enumerate() {
+                (line.0[at], line.0[BLOCK + at]) = (lo[word], hi[word]);
+            }
+            self.answers[block][at] = answer;
+        }
+        self.blocks += usize::from(count > 0);
+    }
+
+    /// Searches the boxes for up to 64 keys, and returns how many of them are in none.
+    ///
+    /// `open` has the numbers of these keys afterwards, in order. For the others `answers` has the answer of a box.
+    #[inline(always)]
+    pub(super) fn find<I: Isa, const KEY_WORDS: usize>(
+        &self,
+        isa: I,
+        keys: Keys<'_>,
+        answers: &mut [Option<Match>; CHUNK],
+        open: &mut [u8; CHUNK],
+    ) -> usize {
+        let key_words = if KEY_WORDS == 0 { self.key_words } else { KEY_WORDS };
+        let stride = key_words.next_multiple_of(4);
+        let mut left = keys.len().min(CHUNK);
+        (0..left).for_each(|key| open[key] = key as u8);
+        for (lines, of) in self.bounds.chunks_exact(key_words).zip(&self.answers).take(self.blocks) {
+            let mut next = 0;
+            for at in 0..left {
+                let key = open[at];
+                let row = &keys.words()[usize::from(key) * stride..][..key_words];
+                let mut hits = u32::MAX;
+                for (line, &word) in lines.iter().zip(row) {
+                    hits &= isa.within8(&line.0, word);
+                }
+                answers[usize::from(key) % CHUNK] = of[(hits | 1 << BLOCK).trailing_zeros() as usize % (BLOCK + 1)];
+                open[next] = key;
+                next += usize::from(hits & 0xFF == 0);
+            }
+            left = next;
+            if left == 0 {
+                break;
+            }
+        }
+        left
+    }
+}

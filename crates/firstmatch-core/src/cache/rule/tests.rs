@@ -1,0 +1,323 @@
+use super::updater::Updater;
+use super::*;
+use crate::engines::linear::{self, Linear};
+use crate::engines::shared::wide::Random;
+use crate::engines::tuple::{self, TupleMerge};
+use crate::key::KeyBuf;
+use crate::rule::{Priority, Region, Test};
+use crate::schema::{Field, Kind};
+use crate::test_rules::set;
+
+/// Schema of some words of this many bits, under masks.
+fn schema(words: usize, bits: u32) -> Schema {
+    let names = ["a", "b", "c"];
+    Schema::new(None, names[..words].iter().map(|name| Field::new(*name, bits, Kind::Mask, None)).collect())
+}
+
+fn range(lo: u128, hi: u128) -> Test {
+    Test::Range { lo, hi }
+}
+
+/// Table 3 of the paper: four rules over two fields of four bits.
+fn table_3() -> Lowered {
+    let rules = [[1, 9, 4, 10], [7, 14, 3, 8], [3, 11, 1, 6], [0, 15, 0, 11]];
+    let fields = ["x", "y"].map(|name| Field::new(name, 4, Kind::Range, None));
+    let schema = Schema::new(None, fields.to_vec());
+    set(&schema, rules.map(|[a, b, c, d]| vec![(0, range(a, b)), (1, range(c, d))]))
+}
+
+fn first(rules: &Lowered, key: &[u32]) -> Option<Match> {
+    let found = rules.regions().iter().position(|region| region.contains(key));
+    found.map(|at| rules.rules()[at])
+}
+
+fn list(rules: &Lowered) -> RegionList {
+    let mut list = RegionList::new(rules.schema().words().len());
+    for (rule, range) in rules.by_rule() {
+        range.for_each(|at| list.add(rule, &rules.regions().get(at)));
+    }
+    list
+}
+
+/// Returns bounds (all `lo`, then all `hi`) and weight of each box after some samples, in slices of `tests` regions.
+fn boxes(
+    config: &Config,
+    rules: &dyn Overlaps,
+    samples: &[(Vec<u32>, Option<Match>)],
+    tests: usize,
+) -> Vec<(Vec<u32>, u32)> {
+    let schema = schema(samples[0].0.len(), 4);
+    let mut updater = Updater::new(config, schema.words().len());
+    for (key, answer) in samples {
+        updater.take(key, *answer);
+        for _ in 0..1000 {
+            updater.go_on(rules, schema.words(), tests);
+        }
+    }
+    updater.boxes().into_iter().map(|(bounds, _, weight)| (bounds, weight)).collect()
+}
+
+fn answered(rules: &Lowered, keys: &[[u32; 2]]) -> Vec<(Vec<u32>, Option<Match>)> {
+    keys.iter().map(|key| (key.to_vec(), first(rules, key))).collect()
+}
+
+#[test]
+fn table_3_as_in_figure_4() {
+    let rules = table_3();
+    let of = |config: &Config, keys: &[[u32; 2]]| boxes(config, &list(&rules), &answered(&rules, keys), 100);
+    let six = [[2, 8], [5, 6], [12, 5], [13, 7], [6, 2], [4, 3]];
+    let grown = [(vec![2, 6, 5, 8], 2), (vec![12, 5, 13, 7], 2), (vec![4, 2, 6, 3], 2)];
+    let home = Config { home_first: true, ..Config::paper() };
+    for config in [Config::paper(), home] {
+        assert_eq!(of(&config, &six), grown);
+        // The hull of two samples of one rule may reach a better one.
+        assert_eq!(of(&config, &[[8, 3], [13, 8]]), [(vec![8, 3, 8, 3], 1), (vec![13, 8, 13, 8], 1)]);
+        assert_eq!(of(&config, &[[8, 3], [13, 3]]), [(vec![8, 3, 13, 3], 2)]);
+    }
+    let carved = [(vec![1, 4, 9, 10], 2), (vec![10, 3, 14, 8], 2), (vec![3, 1, 11, 2], 1), (vec![3, 1, 6, 3], 1)];
+    assert_eq!(of(&Config::default(), &six), carved);
+    for tests in 1..4 {
+        let samples = answered(&rules, &six);
+        assert_eq!(boxes(&Config::default(), &list(&rules), &samples, tests), carved, "slices of {tests}");
+        assert_eq!(boxes(&Config::paper(), &list(&rules), &samples, tests), grown, "slices of {tests}");
+    }
+}
+
+/// Between two regions of one rule lies a key of none, so that no region holds the hull.
+#[test]
+fn a_gap_is_no_box() {
+    let rule = |slot: u32| Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) };
+    let with = |second: Option<[u32; 2]>, gap: u32| {
+        let mut list = RegionList::new(1);
+        for [lo, hi] in [[0, gap], [6, 9]] {
+            list.add(rule(0), &Region { lo: &[lo], hi: &[hi], ternary: None });
+        }
+        if let Some([lo, hi]) = second {
+            list.add(rule(2), &Region { lo: &[lo], hi: &[hi], ternary: None });
+        }
+        list
+    };
+    let samples = |a, b| vec![(vec![a], Some(rule(0))), (vec![b], Some(rule(0)))];
+    let two = |a, b| vec![(vec![a, a], 1), (vec![b, b], 1)];
+    assert_eq!(boxes(&Config::paper(), &with(None, 3), &samples(1, 7), 100), two(1, 7));
+    assert_eq!(boxes(&Config::paper(), &with(Some([0, 15]), 4), &samples(2, 7), 100), two(2, 7));
+    assert_eq!(boxes(&Config::paper(), &with(Some([0, 15]), 4), &samples(2, 4), 100), [(vec![2, 4], 2)]);
+}
+
+/// Rule 0 is value 4 under mask 4, rule 1 is everything.
+#[test]
+fn masks_are_cut_at_their_bits() {
+    let rules = set(&schema(1, 4), [vec![(0, Test::Mask { value: 4, mask: 4 })], vec![]]);
+    for (key, bounds) in [(9, [8, 11]), (2, [0, 3]), (13, [12, 15])] {
+        let sample = [(vec![key], first(&rules, &[key]))];
+        assert_eq!(boxes(&Config::default(), &list(&rules), &sample, 100), [(bounds.to_vec(), 1)], "{key}");
+    }
+}
+
+/// Every rule set of some drawn rules, with masks, ranges and keys of no rule, in both ways.
+#[test]
+fn boxes_hold_keys_of_one_answer() {
+    let mut random = Random(11);
+    let schema = schema(3, 4);
+    let mut checked = 0;
+    for round in 0..60 {
+        let rules: Vec<Vec<(usize, Test)>> = (0..1 + random.below(9))
+            .map(|_| {
+                let test = |field: usize, random: &mut Random| {
+                    let (value, more) = (random.below(16) as u128, random.below(6) as u128);
+                    let mask = random.below(16) as u128;
+                    let tests = [Test::Mask { value: value & mask, mask }, range(value, (value + more).min(15))];
+                    (field, tests[random.below(2)])
+                };
+                (0..3).filter_map(|field| (random.below(4) > 0).then(|| test(field, &mut random))).collect()
+            })
+            .collect();
+        let lowered = set(&schema, rules);
+        let paper = Config { unmatched: true, ..Config::paper() };
+        for config in [Config::default(), paper.clone(), Config { home_first: true, ..paper }] {
+            let keys: Vec<Vec<u32>> = (0..40).map(|_| (0..3).map(|_| random.below(16) as u32).collect()).collect();
+            let samples: Vec<_> = keys.iter().map(|key| (key.clone(), first(&lowered, key))).collect();
+            let mut updater = Updater::new(&config, 3);
+            for (key, answer) in &samples {
+                updater.take(key, *answer);
+                for _ in 0..300 {
+                    updater.go_on(&list(&lowered), schema.words(), 2);
+                }
+            }
+            let boxes = updater.boxes();
+            for (key, answer) in &samples {
+                let holds = |bounds: &[u32]| (0..3).all(|w| bounds[w] <= key[w] && key[w] <= bounds[w + 3]);
+                let own = boxes.iter().find(|(bounds, ..)| holds(bounds)).expect("each sample has a box");
+                assert_eq!(own.1, *answer, "round {round}");
+            }
+            for (bounds, answer, weight) in boxes {
+                assert!(weight > 0);
+                for a in bounds[0]..=bounds[3] {
+                    for b in bounds[1]..=bounds[4] {
+                        for c in bounds[2]..=bounds[5] {
+                            assert_eq!(first(&lowered, &[a, b, c]), answer, "round {round}: {bounds:?}");
+                            checked += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(checked > 100_000, "{checked} cells");
+}
+
+/// Configuration that samples every packet and never steps aside.
+fn eager() -> Config {
+    Config { sample: [1, 1], steps_aside: false, window: 16, tests: usize::MAX, ..Config::default() }
+}
+
+fn rows(schema: &Schema, rows: impl IntoIterator<Item = [u32; 2]>) -> KeyBuf {
+    let mut keys = KeyBuf::new(schema);
+    rows.into_iter().for_each(|row| keys.push()[..2].copy_from_slice(&row));
+    keys
+}
+
+/// The key of zeros is in no box but those that hold it, although most places of a block are filled with copies.
+#[test]
+fn places_behind_the_last_box_hold_nothing() {
+    let rules = table_3();
+    for level in Level::available() {
+        let config = Config { simd: Some(level), ..eager() };
+        let inner = Linear::build(&rules, &linear::Config::default()).expect("no budget");
+        let cache = RuleCache::over(inner, &rules, &config).expect("no budget");
+        let mut scratch = cache.scratch();
+        for key in [[2, 8], [2, 8], [0, 0], [12, 5], [0, 0], [15, 15], [0, 15]] {
+            let keys = rows(rules.schema(), [key]);
+            assert_eq!(cache.classify(&mut scratch, keys.keys()), first(&rules, &key), "{key:?}");
+        }
+        assert!(RuleCache::<Linear>::counts(&scratch).lookups.hits >= 2);
+    }
+}
+
+/// Rules come and go between batches; no answer is of rules before.
+#[test]
+fn boxes_of_other_rules_are_forgotten() {
+    let (all, mut random) = (table_3(), Random(5));
+    let inner = TupleMerge::new(all.schema(), &tuple::Config::default()).expect("no budget");
+    let mut cache = RuleCache::over(inner, &Lowered::empty(all.schema()), &eager()).expect("no budget");
+    let (mut scratch, mut live) = (cache.scratch(), [false; 4]);
+    let mut hits = 0;
+    for step in 0..400 {
+        let at = random.below(4);
+        let rule = all.rules()[at];
+        if live[at] {
+            cache.remove(rule.rule).expect("it is there");
+        } else {
+            let mut regions = Regions::new(2);
+            regions.push(all.regions().get(at));
+            cache.insert(rule, &regions).expect("no budget");
+        }
+        live[at] ^= true;
+        let before = RuleCache::<TupleMerge>::counts(&scratch).lookups.hits;
+        for _ in 0..6 {
+            let keys = rows(
+                all.schema(),
+                (0..1 + random.below(70)).map(|_| [random.below(16), random.below(12)].map(|v| v as u32)),
+            );
+            let mut got = vec![None; keys.len()];
+            cache.classify_batch(&mut scratch, keys.keys(), &mut got);
+            for (row, got) in got.into_iter().enumerate() {
+                let key = keys.keys().row(row);
+                let want = (0..4).find(|&at| live[at] && all.regions().get(at).contains(key)).map(|at| all.rules()[at]);
+                assert_eq!(got, want, "step {step}, {key:?}");
+            }
+        }
+        hits += RuleCache::<TupleMerge>::counts(&scratch).lookups.hits - before;
+    }
+    assert!(hits > 1000, "{hits} hits");
+}
+
+/// A match to beat stays where nothing is better, and such a packet is no sample, because its own answer is unknown.
+#[test]
+fn better_matches_stay() {
+    let rules = table_3();
+    let inner = Linear::build(&rules, &linear::Config::default()).expect("no budget");
+    let cache = RuleCache::over(inner, &rules, &eager()).expect("no budget");
+    let mut scratch = cache.scratch();
+    let keys = rows(rules.schema(), [[2, 8]; 8]);
+    let better = Match { rule: RuleId::new(9, 0), priority: Priority(0) };
+    let mut best = [Some(better); 8];
+    for _ in 0..3 {
+        cache.improve_batch(&mut scratch, &keys.keys(), &mut best);
+        assert_eq!(best, [Some(better); 8]);
+    }
+    assert_eq!(RuleCache::<Linear>::counts(&scratch).samples, 0);
+    for _ in 0..3 {
+        cache.classify_batch(&mut scratch, keys.keys(), &mut best);
+        assert_eq!(best, [first(&rules, &[2, 8]); 8]);
+    }
+    assert!(RuleCache::<Linear>::counts(&scratch).lookups.hits > 0);
+}
+
+/// Budgets count the list of regions, to the byte.
+#[test]
+fn the_list_keeps_its_budget() {
+    let rules = table_3();
+    let build = |run_bytes| {
+        let inner = Linear::build(&rules, &linear::Config::default()).expect("no budget");
+        let budget = crate::Budget { run_bytes };
+        RuleCache::over(inner, &rules, &Config { budget, ..Config::default() })
+    };
+    // An error says how many bytes the rule at hand needs, so that it is in with these.
+    let (mut allowed, mut refused) = (0, 0);
+    let built = loop {
+        match build(allowed) {
+            Ok(built) => break built,
+            Err(error) => {
+                let (needed, of) = error.bytes_needed().expect("bytes");
+                assert!(needed > of && of == allowed);
+                (allowed, refused) = (needed, refused + 1);
+            }
+        }
+    };
+    let Rules::Own(list) = &built.rules else { panic!("its own list") };
+    assert!(list.bytes() <= allowed && build(list.bytes() - 1).is_err() && refused > 0);
+}
+
+/// Few boxes with most of the weight are published, and a block that few packets would reach is not.
+#[test]
+fn blocks_that_answer_few_are_left_out() {
+    let config = Config { window: 256, boxes: 16, ..Config::default() };
+    let rules = set(&schema(1, 4), (0..16).map(|value| vec![(0, Test::Value(value))]));
+    let published = |times: &[usize]| {
+        let (mut updater, mut boxes) = (Updater::new(&config, 1), Boxes::new(1, 16));
+        for (key, &times) in times.iter().enumerate() {
+            for _ in 0..times {
+                updater.take(&[key as u32], first(&rules, &[key as u32]));
+                updater.go_on(&list(&rules), rules.schema().words(), 1000);
+            }
+        }
+        updater.publish(&mut boxes);
+        let keys = {
+            let mut keys = KeyBuf::new(rules.schema());
+            (0..16).for_each(|key| keys.push()[0] = key);
+            keys
+        };
+        let mut held = 0;
+        for level in Level::available() {
+            let mut hits = 0;
+            dispatch(level, Note { boxes: &boxes, keys: keys.keys(), hits: &mut hits });
+            held = hits;
+        }
+        held
+    };
+    assert_eq!(published(&[16; 16]), 16);
+    assert_eq!(published(&[20, 20, 20, 20, 20, 20, 20, 20, 1, 1, 1, 1, 1, 1, 1, 1]), 16, "of all that reach it, all");
+    assert_eq!(published(&[2; 2]), 2);
+    let few = Config { window: 32, ..config.clone() };
+    let mut updater = Updater::new(&few, 1);
+    for key in 0..16 {
+        updater.take(&[key], first(&rules, &[key]));
+        updater.go_on(&list(&rules), rules.schema().words(), 1000);
+    }
+    // The window forgets the first boxes with their last sample.
+    for _ in 0..32 {
+        updater.take(&[3], first(&rules, &[3]));
+    }
+    assert_eq!(updater.boxes().len(), 1);
+}
