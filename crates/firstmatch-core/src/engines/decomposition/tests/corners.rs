@@ -193,6 +193,42 @@ fn borders_of_lines_and_groups() {
     }
 }
 
+/// The first of several rules is found, whether the others are in the same line, the same sub-vector or a later one.
+#[test]
+fn the_first_of_several_matches_is_found() {
+    let schema = schema(&[16, 16], Kind::Range);
+    let set = set(&schema, (0..1300).map(|at| vec![value(0, at % 400), range(1, at % 7, 9 + at / 400)]));
+    let mut keys = KeyBuf::new(&schema);
+    for at in (0..401).step_by(9) {
+        (5..13).for_each(|port| keys.push()[..2].copy_from_slice(&[at, port]));
+    }
+    for rows in [RowForm::Flat, RowForm::Summed, RowForm::Sparse] {
+        for stop in [Stop::Never, Stop::Hit, Stop::Zero] {
+            for sub_vector in [512, 1024, 8192] {
+                let config = Config { rows, stop, sub_vector, seed: Some(1), ..Config::default() };
+                check(&build(&set, &config), &set, &keys, &format!("{rows:?}, {stop:?}, {sub_vector}"));
+            }
+        }
+    }
+}
+
+/// A match of another engine is kept if it is better, and replaced if it is not.
+#[test]
+fn better_matches_are_kept() {
+    let two = set(&schema(&[16], Kind::Range), [vec![range(0, 3, 9)], vec![]]);
+    for (own, other) in [(0, 1), (1, 0)] {
+        let mut one = Lowered::empty(two.schema());
+        one.push(two.rules()[own], two.regions().get(own));
+        let mut keys = KeyBuf::new(two.schema());
+        keys.push()[0] = 5;
+        for config in configs() {
+            let (engine, mut best) = (build(&one, &config), [Some(two.rules()[other])]);
+            engine.improve(&mut engine.new_scratch(), &keys.keys(), &mut best);
+            assert_eq!(best, [Some(two.rules()[0])], "{config:?}");
+        }
+    }
+}
+
 /// Numbers of rules at the border of a second word of the summary of lines, in every form and with every end of a merge.
 #[test]
 fn borders_of_words_of_summaries() {
