@@ -61,6 +61,7 @@ fn build_once(
 ) -> Result<Rfc, BuildError> {
     let room = Room { allowed: config.build_bytes, visits };
     let Start { products, made, cover } = leaves_of(set, config, &room)?;
+    let room = Room { allowed: room.allowed.saturating_sub(products.bytes()), visits };
     let matches: Vec<Match> = set.by_rule().map(|(rule, _)| rule).collect();
     let mut spending = Spending { used: 0, allowed: config.budget.run_bytes };
     let leaves = made.iter().map(|made| size_of::<Leaf>() + made.leaf.bytes()).sum::<usize>();
@@ -167,7 +168,12 @@ pub(super) fn leaves_of(set: &Lowered, config: &Config, room: &Room<'_>) -> Resu
     let (products, mut made, mut cover) = loop {
         let (columns, products) = columns(schema, Products::of(set, room.visits)?, &is_split, room.visits)?;
         let mut cover = config.prune.then(|| Cover::new(&products));
-        match leaves(&columns, &products, config.leaves, &mut cover, config.budget.run_bytes, room)? {
+        let kept = products.bytes() + cover.as_ref().map_or(0, Cover::bytes);
+        let Some(left) = room.allowed.checked_sub(kept) else {
+            return Err(BuildError::limit(Cap::BuildBytes, kept, room.allowed));
+        };
+        let left = Room { allowed: left, ..*room };
+        match leaves(&columns, &products, config.leaves, &mut cover, config.budget.run_bytes, &left)? {
             Ok(made) => break (products, made, cover),
             Err(word) => is_split[word] = true,
         }
@@ -301,7 +307,7 @@ impl Making<'_> {
     ) -> Result<(), BuildError> {
         let parts = operands.slots.map(|slot| slots.take(slot));
         let third = operands.third.map(|slot| slots.take(slot));
-        let kept = self.cover.map_or(0, Cover::bytes) + slots.bytes();
+        let kept = self.products.bytes() + self.cover.map_or(0, Cover::bytes) + slots.bytes();
         let kept: usize = kept + parts.iter().chain(&third).map(Part::bytes).sum::<usize>();
         let room = Room { allowed: self.config.build_bytes.saturating_sub(kept), visits: self.visits };
         let lengths = [parts[0].len(), parts[1].len(), third.as_ref().map_or(1, Part::len)];

@@ -12,7 +12,7 @@ pub struct Config {
     pub budget: Budget,
     /// Forced instruction set; `None` takes the best of this machine.
     pub simd: Option<Level>,
-    /// Maximum bytes of the lists of rules that one step of the build keeps.
+    /// Maximum bytes of the rules and of their lists that one step of the build keeps.
     pub build_bytes: usize,
     /// Searches that map the words of a key to classes.
     pub leaves: LeafKind,
@@ -247,7 +247,7 @@ pub(super) const OPTIONS: &[Knob<Config>] = &[
     },
     Knob {
         name: "build_bytes",
-        summary: "maximum bytes of the lists of rules that one step of the build keeps",
+        summary: "maximum bytes of the rules and of their lists that one step of the build keeps",
         set: Set::Count(|config, bytes| config.build_bytes = bytes),
     },
 ];

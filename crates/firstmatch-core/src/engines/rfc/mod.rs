@@ -35,7 +35,7 @@
 //! through a leaf or a table together, so that their reads overlap. Fewer than four keys go one by one.
 //!
 //! A build takes the product of the classes of each joined pair in time, and plain tables take it in memory.
-//! [`Config::build_bytes`] limits the lists of rules and the runs that it keeps besides. Compact tables are written row by
+//! [`Config::build_bytes`] limits the rules, their lists and the runs that it keeps besides. Compact tables are written row by
 //! row, so that the plain table is never there.
 //!
 //! # Place beside other engines

@@ -86,6 +86,14 @@ impl Products {
         self.matches.len()
     }
 
+    /// Number of bytes of memory, those that are reserved included.
+    pub(crate) fn bytes(&self) -> usize {
+        let intervals: usize = self.intervals.iter().map(|all| all.capacity() * size_of::<(usize, Interval)>()).sum();
+        let masks: usize = self.masks.iter().map(|masks| masks.capacity() * size_of::<(u32, u32)>()).sum();
+        let of_products = self.matches.capacity() * size_of::<Match>() + self.masks.capacity() * size_of::<Masks>();
+        of_products + self.firsts.capacity() * size_of::<u32>() + intervals + masks
+    }
+
     /// Returns the bits of a word that some product tests under a mask.
     pub(crate) fn tested(&self, word: usize) -> u32 {
         self.masks.iter().filter_map(|masks| masks.get(word)).fold(0, |bits, (_, mask)| bits | mask)
