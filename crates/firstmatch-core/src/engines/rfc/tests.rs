@@ -1,7 +1,10 @@
-//! The paper's example, corners, budgets and plans; forms of tables in `forms`, pruning in `prune`.
+//! The paper's example, corners, budgets and plans.
+//!
+//! `forms` has forms of tables, `prune` pruning, and `whole` whole engines in all combinations of options.
 
 mod forms;
 mod prune;
+mod whole;
 
 use super::build::{Making, Start, leaves_of};
 use super::join::{Joining, join};

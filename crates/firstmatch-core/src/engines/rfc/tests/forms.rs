@@ -3,7 +3,7 @@
 use super::super::compact::SubTableShape;
 use super::super::entries::Entries;
 use super::super::runs::Runs;
-use super::super::table::{Cells, Form, Spending, Writer};
+use super::super::table::{Cells, Form, Spending, Writer, bytes_of};
 use super::*;
 use crate::error::BuildError;
 
@@ -64,6 +64,29 @@ fn the_example_is_built_in_sub_tables() {
         Rfc::build(&of_example(), &Config { sub_entries, sub_elements, ..Config::paper_bitmap() }).is_err()
     };
     assert!(!refused(96, 28) && refused(48, 8) && refused(32, 2) && refused(32, 5) && refused(32, 30));
+}
+
+/// Eight runs stay inside, and of nine the last three are outside, where places 6 and 7 are the address.
+#[test]
+fn sub_tables_of_eight_and_nine_runs() {
+    // Two sub-tables: the runs of the second have the numbers 50 and on, and it lacks its last entry.
+    let of = |first: u32, second: u32| -> Vec<u32> {
+        let run = |at: u32, runs: u32| (at % 32).min(runs - 1);
+        (0..63).map(|at| if at < 32 { run(at, first) } else { 50 + run(at, second) }).collect()
+    };
+    let elements = |from: u32, count: u32| -> Vec<u32> {
+        (0..count / 2).map(|at| (from + 2 * at) | ((from + 2 * at + 1) << 16)).collect()
+    };
+    let words = |bitmap: u32, from: u32, inside: u32, address: Option<u32>| -> Vec<u32> {
+        [&[bitmap][..], &elements(from, inside), address.as_slice()].concat()
+    };
+    let (tables, outside, _) = sub_tables(&of(8, 9));
+    assert_eq!(tables, [words(0xFF, 0, 8, None), words(0x1FF, 50, 6, Some(0))].concat());
+    // The number of words is rounded up.
+    assert_eq!(outside, [56, 57, 58, 0]);
+    let (tables, outside, _) = sub_tables(&of(32, 9));
+    assert_eq!(tables, [words(u32::MAX, 0, 6, Some(0)), words(0x1FF, 50, 6, Some(26))].concat());
+    assert_eq!(outside, (6..32).chain(56..59).chain([0]).collect::<Vec<_>>());
 }
 
 /// Every compact form has the entries that were written, whatever the lengths of runs, on both sides of 16 bits.
@@ -142,6 +165,8 @@ fn wrong_readings_of_sub_tables_give_other_entries() {
 /// Entries have 16 bits up to 65,535 and 32 bits beyond, which the budget is asked for.
 #[test]
 fn entries_become_long_where_one_needs_it() {
+    // Plans count by the largest entry.
+    assert_eq!([bytes_of(3, 65_535), bytes_of(3, 65_536)], [6, 12]);
     for (most, bytes) in [(65_535, 8), (65_536, 16)] {
         let entries = [7, 65_535, most, 1];
         let (cells, _) = write(&entries, 2, Form::Plain, bytes).expect("it fits");
