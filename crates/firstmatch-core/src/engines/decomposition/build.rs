@@ -8,7 +8,7 @@ use super::structure::{Decomposition, Join, Search};
 use super::tree::Tree;
 use crate::engine::budget::Visits;
 use crate::engines::shared::{Classes, Products, Room, Set, combinations, pairs, sweep};
-use crate::error::BuildError;
+use crate::error::{BuildError, Cap};
 use crate::raw::{Level, Line};
 use crate::rule::Lowered;
 use crate::schema::Schema;
@@ -142,15 +142,24 @@ pub(super) fn build(
         let what = format!("the rules have {count} products; the vectors of this engine hold at most {MOST_PRODUCTS}");
         return Err(BuildError::refused(what));
     }
-    let room = Room { allowed: config.budget.run_bytes.min(config.build_bytes), visits };
+    let form = match config.rows {
+        RowForm::Flat => Form::Flat,
+        RowForm::Summed => Form::Summed,
+        RowForm::Sparse => Form::Sparse,
+        RowForm::Auto if count <= FLAT => Form::Flat,
+        RowForm::Auto => Form::Sparse,
+    };
+    let shape = Shape::new(form, count);
+    let making = Making { room: Room { allowed: config.build_bytes, visits }, shape, config };
+    let room = &making.room;
     let cells = Cells::new(schema, &products);
     let mut slots = Vec::new();
     if count > 0 {
         for column in columns(schema, &cells, config) {
-            slots.push(slot(column, &cells, &products, &room)?);
+            slots.push(making.slot(column, &cells, &products)?);
             let kept: usize = slots.iter().map(bytes_kept).sum();
             if kept > room.allowed {
-                return Err(BuildError::bytes(kept, room.allowed));
+                return Err(BuildError::limit(Cap::BuildBytes, kept, room.allowed));
             }
         }
         // A search that tells no packets apart is dropped, but one always stays.
@@ -159,23 +168,16 @@ pub(super) fn build(
         } else {
             slots.truncate(1);
             if slots.is_empty() {
-                slots.push(slot(Column::Intervals(vec![0]), &cells, &products, &room)?);
+                slots.push(making.slot(Column::Intervals(vec![0]), &cells, &products)?);
             }
         }
         if config.superfields == Superfields::Chosen {
-            join(&mut slots, &room)?;
+            join(&mut slots, room)?;
         }
     }
     visits.check()?;
     drop(cells);
-    let form = match config.rows {
-        RowForm::Flat => Form::Flat,
-        RowForm::Summed => Form::Summed,
-        RowForm::Sparse => Form::Sparse,
-        RowForm::Auto if count <= FLAT => Form::Flat,
-        RowForm::Auto => Form::Sparse,
-    };
-    finish(set, config, level, products, slots, Shape::new(form, count))
+    finish(set, config, level, products, slots, shape)
 }
 
 /// Number of bytes that the sets and values of a slot take while the engine is built.
@@ -188,66 +190,109 @@ fn bytes_kept(slot: &Slot) -> usize {
     keys + size_of_val(&slot.values[..]) + size_of_val(slot.classes.rows())
 }
 
-/// Returns the search of a column, with the class of each of its values.
-pub(super) fn slot(
-    column: Column,
-    cells: &Cells<'_>,
-    products: &Products,
-    room: &Room<'_>,
-) -> Result<Slot, BuildError> {
-    let (mut sets, mut classes) = (Sets::new(products.len()), Classes::default());
-    let (from, values) = match column {
-        Column::Intervals(words) => {
-            let one = |product: usize| (product, cells.interval(&words, product));
-            let most = words.iter().map(|&word| &cells.words[word]);
-            let most = most.fold(0, |most, word| most << width(word) | u64::from(word.max));
-            let intervals: Vec<(usize, (u64, u64))> = match words[..] {
-                [word] => (0..products.len())
-                    .flat_map(|product| cells.of(word, product))
-                    .map(|&(product, (lo, hi))| (product, (u64::from(lo), u64::from(hi))))
-                    .collect(),
-                _ => (0..products.len()).map(one).collect(),
-            };
-            let (starts, values) = sweep(&intervals, most, room.visits, |changes| {
-                changes.iter().for_each(|&(_, product)| sets.here.toggle(product));
-                classes.of(sets.row(), room)
-            })?;
-            (From::Tree { words, starts }, values)
+/// Limits of the searches in the making.
+pub(super) struct Making<'a> {
+    /// Bytes that the sets of a search may take.
+    pub(super) room: Room<'a>,
+    pub(super) shape: Shape,
+    pub(super) config: &'a Config,
+}
+
+/// Classes of a search, with the lines that their vectors take.
+struct Counted<'a> {
+    making: &'a Making<'a>,
+    classes: Classes,
+    lines: usize,
+    bits: Vec<u64>,
+}
+
+impl<'a> Counted<'a> {
+    fn new(making: &'a Making<'a>, products: usize) -> Self {
+        Self { making, classes: Classes::default(), lines: 0, bits: vec![0; products.div_ceil(64)] }
+    }
+
+    /// Returns the class of a row.
+    ///
+    /// # Errors
+    /// If rows have no room, or the vectors of a search that no join may replace exceed the budget.
+    fn of(&mut self, row: &[u32]) -> Result<u32, BuildError> {
+        let Making { room, shape, config } = self.making;
+        let before = self.classes.len();
+        let class = self.classes.of(row, room).map_err(|error| match error.bytes_needed() {
+            Some((needed, allowed)) => BuildError::limit(Cap::BuildBytes, needed, allowed),
+            None => error,
+        })?;
+        if self.classes.len() > before {
+            bits_of(row, &mut self.bits);
+            self.lines += shape.lines(&self.bits);
+            let is_final = config.superfields != Superfields::Chosen || before >= PAIRS / 2;
+            let (needed, allowed) = (self.lines * size_of::<Line>(), config.budget.run_bytes);
+            if is_final && needed > allowed {
+                return Err(BuildError::bytes(needed, allowed));
+            }
         }
-        Column::Exact(words) => {
-            let single = |word, product| cells.single(word, product);
-            let key = |product| words.iter().map(|&word| single(word, product)).collect::<Option<Vec<u32>>>();
-            let mut keyed: Vec<(Vec<u32>, usize)> = Vec::new();
-            for product in 0..products.len() {
-                match key(product) {
-                    Some(key) => keyed.push((key, product)),
-                    None => sets.here.toggle(product),
+        Ok(class)
+    }
+}
+
+impl Making<'_> {
+    /// Returns the search of a column, with the class of each of its values.
+    pub(super) fn slot(&self, column: Column, cells: &Cells<'_>, products: &Products) -> Result<Slot, BuildError> {
+        let room = &self.room;
+        let (mut sets, mut classes) = (Sets::new(products.len()), Counted::new(self, products.len()));
+        let (from, values) = match column {
+            Column::Intervals(words) => {
+                let one = |product: usize| (product, cells.interval(&words, product));
+                let most = words.iter().map(|&word| &cells.words[word]);
+                let most = most.fold(0, |most, word| most << width(word) | u64::from(word.max));
+                let intervals: Vec<(usize, (u64, u64))> = match words[..] {
+                    [word] => (0..products.len())
+                        .flat_map(|product| cells.of(word, product))
+                        .map(|&(product, (lo, hi))| (product, (u64::from(lo), u64::from(hi))))
+                        .collect(),
+                    _ => (0..products.len()).map(one).collect(),
+                };
+                let (starts, values) = sweep(&intervals, most, room.visits, |changes| {
+                    changes.iter().for_each(|&(_, product)| sets.here.toggle(product));
+                    classes.of(sets.row())
+                })?;
+                (From::Tree { words, starts }, values)
+            }
+            Column::Exact(words) => {
+                let single = |word, product| cells.single(word, product);
+                let key = |product| words.iter().map(|&word| single(word, product)).collect::<Option<Vec<u32>>>();
+                let mut keyed: Vec<(Vec<u32>, usize)> = Vec::new();
+                for product in 0..products.len() {
+                    match key(product) {
+                        Some(key) => keyed.push((key, product)),
+                        None => sets.here.toggle(product),
+                    }
                 }
+                room.visits.add(products.len() * words.len());
+                keyed.sort_unstable();
+                let (mut keys, mut values) = (Vec::new(), Vec::new());
+                for own in keyed.chunk_by(|a, b| a.0 == b.0) {
+                    own.iter().for_each(|&(_, product)| sets.here.toggle(product));
+                    keys.extend_from_slice(&own[0].0);
+                    values.push(classes.of(sets.row())?);
+                    own.iter().for_each(|&(_, product)| sets.here.toggle(product));
+                }
+                // Other values have the products that leave the words open.
+                values.push(classes.of(sets.row())?);
+                (From::Hash { words, keys }, values)
             }
-            room.visits.add(products.len() * words.len());
-            keyed.sort_unstable();
-            let (mut keys, mut values) = (Vec::new(), Vec::new());
-            for own in keyed.chunk_by(|a, b| a.0 == b.0) {
-                own.iter().for_each(|&(_, product)| sets.here.toggle(product));
-                keys.extend_from_slice(&own[0].0);
-                values.push(classes.of(sets.row(), room)?);
-                own.iter().for_each(|&(_, product)| sets.here.toggle(product));
+            Column::Masked { word, bits } => {
+                let values = combinations(&products.masks, word, bits, room.visits, |holding| {
+                    holding.for_each(|product| sets.here.toggle(product));
+                    let class = classes.of(sets.row());
+                    sets.here.0.fill(0);
+                    class
+                })?;
+                (From::Bits { word, mask: bits }, values)
             }
-            // Other values have the products that leave the words open.
-            values.push(classes.of(sets.row(), room)?);
-            (From::Hash { words, keys }, values)
-        }
-        Column::Masked { word, bits } => {
-            let values = combinations(&products.masks, word, bits, room.visits, |holding| {
-                holding.for_each(|product| sets.here.toggle(product));
-                let class = classes.of(sets.row(), room);
-                sets.here.0.fill(0);
-                class
-            })?;
-            (From::Bits { word, mask: bits }, values)
-        }
-    };
-    Ok(Slot { from, values, classes, is_read: true })
+        };
+        Ok(Slot { from, values, classes: classes.classes, is_read: true })
+    }
 }
 
 /// Joins the two slots of fewest classes, again and again while it pays.

@@ -1,6 +1,7 @@
 //! Counted lines, budgets, and rules that take more than they allow.
 
 use super::*;
+use crate::error::Cap;
 
 /// Flat vectors that are read whole take exactly the lines that are stated.
 #[test]
@@ -42,28 +43,50 @@ fn overlapping(rules: u32) -> Lowered {
     set(&schema, (0..rules).map(|at| vec![one(at, 0), one(at, 1)]))
 }
 
-/// Vectors that would exceed a limit are refused at the first one too many, with its number of bytes.
+/// Sets and vectors that would exceed a limit are refused at the first one too many, with the number of bytes.
 #[test]
 fn explosions_are_refused_with_the_number() {
     let set = overlapping(1500);
-    // A vector of 1,500 bits takes at most 47 words and the one that says that it has bits.
-    let longest = 48 * size_of::<u32>();
-    for allowed in [10_000, 100_000] {
-        for config in [
-            Config { build_bytes: allowed, ..Config::default() },
-            Config { budget: Budget { run_bytes: allowed }, ..Config::default() },
-            Config { build_bytes: allowed, ..Config::paper() },
-        ] {
-            let error = Decomposition::build(&set, &config).expect_err("some 300,000 bytes for each field");
+    // A set of 1,500 bits takes at most 47 words and the one that says that it has bits; its vector takes four lines.
+    let longest = 4 * size_of::<Line>();
+    for allowed in [10_000usize, 100_000] {
+        let within =
+            |config: Config| Decomposition::build(&set, &config).expect_err("some 300,000 bytes for each field");
+        for config in [Config::default(), Config::paper()] {
+            let error = within(Config { build_bytes: allowed, ..config });
+            let said = format!("the limit is {allowed}");
+            assert!(error.cap() == Some(Cap::BuildBytes) && error.to_string().contains(&said), "{error}");
+        }
+        let budget = Budget { run_bytes: allowed };
+        for (superfields, is_early) in [(Superfields::Fields, true), (Superfields::Chosen, false)] {
+            let error = within(Config { budget, superfields, ..Config::default() });
             let (needed, of) = error.bytes_needed().expect("a number of bytes");
-            assert!(of == allowed && (allowed..allowed + longest).contains(&(needed - 1)), "{error}");
+            // Where a join may replace vectors, they are counted when all are known.
+            assert!(of == allowed && needed > allowed, "{error}");
+            assert_eq!(needed <= allowed + longest, is_early, "{error}");
         }
     }
     // What the sets take together is limited, too.
     let config = Config { build_bytes: 700_000, ..Config::default() };
     let error = Decomposition::build(&set, &config).expect_err("each field fits, and both do not");
-    assert_eq!(error.bytes_needed().map(|(_, allowed)| allowed), Some(700_000));
+    assert_eq!(error.cap(), Some(Cap::BuildBytes), "{error}");
     assert!(Decomposition::build(&set, &Config { build_bytes: 2_000_000, ..config }).is_ok());
+}
+
+/// Vectors that take less than the sets of a build fit a budget to the byte.
+#[test]
+fn a_budget_counts_vectors_and_not_sets() {
+    // A set of some 300 neighbours has 380 bytes, and its sparse vector 64 or 128.
+    let schema = Schema::new(None, vec![Field::new("f", 16, Kind::Range, None)]);
+    let rule = |at: u128| vec![(0, Test::Range { lo: 15 * at, hi: 15 * at + 4503 })];
+    let set = set(&schema, (0..3000).map(rule));
+    for superfields in [Superfields::Fields, Superfields::Chosen] {
+        let config = Config { superfields, ..Config::default() };
+        let needed = Engine::stats(&build(&set, &config)).total_bytes();
+        let with = |run_bytes| Decomposition::build(&set, &Config { budget: Budget { run_bytes }, ..config.clone() });
+        assert!(with(needed).is_ok() && with(needed - 1).is_err(), "{needed} bytes, {superfields:?}");
+        assert!(Decomposition::build(&set, &Config { build_bytes: needed, ..config.clone() }).is_err());
+    }
 }
 
 /// Fields whose joined vectors exceed the bytes for joins stay as they are, and their answers do not change.

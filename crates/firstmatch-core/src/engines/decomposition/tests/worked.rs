@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::build::{From, Slot, slot};
+use super::super::build::{From, Making, Slot};
 use super::*;
 use crate::engines::shared::{Classes, Room, pairs};
 
@@ -50,8 +50,10 @@ impl Searched {
         let cells = Cells::new(set.schema(), &products);
         let visits = Visits::default();
         let room = Room { allowed: usize::MAX, visits: &visits };
-        let all = columns(set.schema(), &cells, &Config::plain()).into_iter();
-        Self(all.map(|column| slot(column, &cells, &products, &room).expect("no limit")).collect())
+        let config = Config::plain();
+        let all = columns(set.schema(), &cells, &config).into_iter();
+        let making = Making { room, shape: Shape::new(Form::Flat, products.len()), config: &config };
+        Self(all.map(|column| making.slot(column, &cells, &products).expect("no limit")).collect())
     }
 
     fn words(slot: &Slot) -> &[usize] {
