@@ -73,7 +73,7 @@ use crate::key::Keys;
 use crate::raw::{Isa, Kernel, Level, dispatch};
 use crate::rule::{Lowered, Regions, RuleId};
 use crate::schema::Schema;
-use boxes::{BLOCK, Boxes, CHUNK};
+use boxes::{BLOCK, Boxes, CHUNK, Found};
 pub use config::{Config, Growth};
 use updater::Updater;
 
@@ -120,6 +120,17 @@ pub struct Counts {
     pub boxes: usize,
 }
 
+impl Counts {
+    /// Adds the counts of another thread.
+    pub fn add(&mut self, other: &Self) {
+        self.lookups.hits += other.lookups.hits;
+        self.lookups.misses += other.lookups.misses;
+        self.lookups.passed_by += other.lookups.passed_by;
+        self.samples += other.samples;
+        self.boxes += other.boxes;
+    }
+}
+
 impl<C: Classifier + 'static> RuleCache<C> {
     /// Puts a cache in front of the classifier `inner`, with a list of the regions of its rules.
     ///
@@ -149,7 +160,8 @@ impl<C: Classifier + 'static> RuleCache<C> {
     /// # Errors
     /// If the list would exceed the budget, or this machine lacks the forced instruction set.
     pub fn over(inner: C, rules: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        let (mut list, most) = (RegionList::new(inner.schema().words().len()), config.budget.run_bytes);
+        let (mut list, most) =
+            (RegionList::new(inner.schema().words().len(), Level::choose(config.simd)?), config.budget.run_bytes);
         for (rule, range) in rules.by_rule() {
             let needed = list.bytes_with(rule.rule.slot(), range.len());
             if needed > most {
@@ -214,7 +226,8 @@ impl<C: Classifier + 'static> RuleCache<C> {
             let (way, mut hits) = (scratch.trial.way(), 0);
             if let Way::Noted(most) = way {
                 let keys = keys.slice(0, lookups.min(most));
-                dispatch(self.level, Note { boxes: &scratch.published, keys, hits: &mut hits });
+                let Sampled { published: boxes, found, .. } = scratch;
+                dispatch(self.level, Note { boxes, found, keys, hits: &mut hits });
             }
             scratch.trial.begins(Instant::now);
             if way == Way::Cached && !scratch.published.is_empty() {
@@ -349,6 +362,7 @@ pub struct Sampled {
     /// State of the rules that the boxes belong to.
     state: (u64, u64),
     published: Boxes,
+    found: Found,
     updater: Updater,
     trial: Trial,
     misses: Misses,
@@ -362,6 +376,7 @@ impl Sampled {
             shape: config.shape(key_words),
             state: (0, 0),
             published: Boxes::new(key_words, config.boxes()),
+            found: Found::new(),
             updater: Updater::new(config, key_words),
             trial: Trial::new(config.pace()),
             misses: Misses::new(schema.stride()),
@@ -387,6 +402,7 @@ impl Sampled {
 /// Kernel that counts keys that the boxes hold.
 struct Note<'a> {
     boxes: &'a Boxes,
+    found: &'a mut Found,
     keys: Keys<'a>,
     hits: &'a mut usize,
 }
@@ -394,10 +410,10 @@ struct Note<'a> {
 impl Kernel for Note<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let (mut answers, mut open) = ([None; CHUNK], [0; CHUNK]);
-        for from in (0..self.keys.len()).step_by(CHUNK) {
-            let keys = self.keys.slice(from, self.keys.len().min(from + CHUNK));
-            *self.hits += keys.len() - self.boxes.find::<I, 0>(isa, keys, &mut answers, &mut open);
+        let Self { boxes, found, keys, hits } = self;
+        for from in (0..keys.len()).step_by(CHUNK) {
+            let keys = keys.slice(from, keys.len().min(from + CHUNK));
+            *hits += keys.len() - boxes.find::<I, 0>(isa, keys, found);
         }
     }
 }
@@ -427,24 +443,23 @@ impl Lookup<'_> {
     fn run_over<I: Isa, const KEY_WORDS: usize>(mut self, isa: I) {
         let key_words = if KEY_WORDS == 0 { self.keys.key_words() } else { KEY_WORDS };
         let stride = key_words.next_multiple_of(4);
-        let (mut answers, mut open) = ([None; CHUNK], [0; CHUNK]);
         for from in (0..self.best.len()).step_by(CHUNK) {
             if self.sampled.misses.len() > MOST_MISSES - CHUNK {
                 self.resolve(key_words);
             }
             let to = self.best.len().min(from + CHUNK);
-            let left =
-                self.sampled.published.find::<I, KEY_WORDS>(isa, self.keys.slice(from, to), &mut answers, &mut open);
+            let Sampled { published, found, misses, .. } = &mut *self.sampled;
+            let left = published.find::<I, KEY_WORDS>(isa, self.keys.slice(from, to), found);
             *self.hits += to - from - left;
-            for (best, answer) in self.best[from..to].iter_mut().zip(&answers) {
+            for (best, answer) in self.best[from..to].iter_mut().zip(&found.answers) {
                 if let Some(found) = answer.filter(|found| Match::wins(found.priority, best)) {
                     *best = Some(found);
                 }
             }
-            for &key in &open[..left] {
+            for &key in &found.open[..left] {
                 let at = from + usize::from(key);
                 let row = &self.keys.words()[at * stride..][..stride];
-                self.sampled.misses.push(row, at as u32, self.best[at]);
+                misses.push(row, at as u32, self.best[at]);
             }
         }
         if self.sampled.misses.len() > 0 {

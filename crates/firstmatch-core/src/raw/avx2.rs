@@ -362,6 +362,17 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
+    fn overlaps8(self, bounds: &[u32; 16], from: u32, to: u32) -> u32 {
+        let [lo, hi] = bounds.as_chunks::<8>().0 else { return 0 };
+        // SAFETY: needs AVX2, see `load8`.
+        bits8(unsafe {
+            let largest = _mm256_max_epu32(load8(lo), _mm256_set1_epi32(from as i32));
+            let smallest = _mm256_min_epu32(load8(hi), _mm256_set1_epi32(to as i32));
+            _mm256_cmpeq_epi32(_mm256_min_epu32(largest, smallest), largest)
+        })
+    }
+
+    #[inline(always)]
     fn within8_halves(self, bounds: &[u32; 16], pair: &[u32; 2]) -> u32 {
         let [lo, hi] = bounds.as_chunks::<8>().0 else { return 0 };
         // SAFETY: needs AVX2, see `load8`; the pair is read as the eight bytes that it is.

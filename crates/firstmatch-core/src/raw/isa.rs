@@ -69,6 +69,9 @@ pub(crate) trait Isa: Gather + Lanes {
     /// Returns which of eight intervals hold a word: eight `lo`, then `hi`, nowhere below `lo`.
     fn within8(self, bounds: &[u32; 16], word: u32) -> u32;
 
+    /// Returns which of eight intervals meet the interval from `from` to `to`: eight `lo`, then `hi`, nowhere below `lo`.
+    fn overlaps8(self, bounds: &[u32; 16], from: u32, to: u32) -> u32;
+
     /// Returns which of eight pairs of 16-bit intervals hold a pair of words.
     ///
     /// `bounds` has eight pairs of `lo`, then eight of `hi`, nowhere below `lo`; a pair is a `u32`, its first half

@@ -224,6 +224,8 @@ mod tests {
                             plain.count_at_most(bounds, among, key[0])
                         );
                         assert_eq!(isa.within8(bounds, key[0]), plain.within8(bounds, key[0]));
+                        let (from, to) = (key[0], key[0].saturating_add(key[1] % 5));
+                        assert_eq!(isa.overlaps8(bounds, from, to), plain.overlaps8(bounds, from, to));
                     }
                     // Intervals are made of any halves and bytes: upper bounds are raised to the lower ones.
                     let halves: [u16; 32] = std::array::from_fn(|_| next() as u16);

@@ -103,6 +103,11 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
+    fn overlaps8(self, bounds: &[u32; 16], from: u32, to: u32) -> u32 {
+        bits(|i| bounds[i] <= to && from <= bounds[i + 8])
+    }
+
+    #[inline(always)]
     fn within8_halves(self, bounds: &[u32; 16], words: &[u32; 2]) -> u32 {
         let [a, b] = words.map(|word| word.min(u32::from(u16::MAX)) as u16);
         let pair = |i: usize| (bounds[i] as u16, (bounds[i] >> 16) as u16);

@@ -25,6 +25,21 @@ pub(super) struct Boxes {
     answers: Box<[[Option<Match>; BLOCK + 1]]>,
 }
 
+/// Outcome of a search for up to 64 packets.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Answer of a box for each packet in one, otherwise `None`.
+    pub(super) answers: [Option<Match>; CHUNK],
+    /// Numbers of the packets in none, in order.
+    pub(super) open: [u8; CHUNK],
+}
+
+impl Found {
+    pub(super) fn new() -> Self {
+        Self { answers: [None; CHUNK], open: [0; CHUNK] }
+    }
+}
+
 impl Boxes {
     /// Builds room for this many boxes.
     pub(super) fn new(key_words: usize, most: usize) -> Self {
@@ -57,17 +72,12 @@ impl Boxes {
 
     /// Searches the boxes for up to 64 keys, and returns how many of them are in none.
     ///
-    /// `open` has the numbers of these keys afterwards, in order. For the others `answers` has the answer of a box.
+    /// There is a box at least.
     #[inline(always)]
-    pub(super) fn find<I: Isa, const KEY_WORDS: usize>(
-        &self,
-        isa: I,
-        keys: Keys<'_>,
-        answers: &mut [Option<Match>; CHUNK],
-        open: &mut [u8; CHUNK],
-    ) -> usize {
+    pub(super) fn find<I: Isa, const KEY_WORDS: usize>(&self, isa: I, keys: Keys<'_>, found: &mut Found) -> usize {
         let key_words = if KEY_WORDS == 0 { self.key_words } else { KEY_WORDS };
         let stride = key_words.next_multiple_of(4);
+        let Found { answers, open } = found;
         let mut left = keys.len().min(CHUNK);
         (0..left).for_each(|key| open[key] = key as u8);
         for (lines, of) in self.bounds.chunks_exact(key_words).zip(&self.answers).take(self.blocks) {
@@ -75,10 +85,7 @@ impl Boxes {
             for at in 0..left {
                 let key = open[at];
                 let row = &keys.words()[usize::from(key) * stride..][..key_words];
-                let mut hits = u32::MAX;
-                for (line, &word) in lines.iter().zip(row) {
-                    hits &= isa.within8(&line.0, word);
-                }
+                let hits = hits::<I, KEY_WORDS>(isa, lines, row);
                 answers[usize::from(key) % CHUNK] = of[(hits | 1 << BLOCK).trailing_zeros() as usize % (BLOCK + 1)];
                 open[next] = key;
                 next += usize::from(hits & 0xFF == 0);
@@ -89,5 +96,16 @@ impl Boxes {
             }
         }
         left
+    }
+}
+
+/// Returns which boxes of a block hold a key; bits above the eighth may be set.
+#[inline(always)]
+fn hits<I: Isa, const KEY_WORDS: usize>(isa: I, lines: &[Line], row: &[u32]) -> u32 {
+    let of = |hits, (line, word): (&Line, &u32)| hits & isa.within8(&line.0, *word);
+    // A loop of a known length needs no jump.
+    match (lines.first_chunk::<KEY_WORDS>(), row.first_chunk::<KEY_WORDS>()) {
+        (Some(lines), Some(row)) if KEY_WORDS > 0 => lines.iter().zip(row).fold(u32::MAX, of),
+        _ => lines.iter().zip(row).fold(u32::MAX, of),
     }
 }

@@ -35,6 +35,8 @@ pub struct Config {
     /// Number of regions that are tested for boxes for each packet of a batch, at most 4,096 a batch.
     pub tests: usize,
     /// Number of lookups from one sample to the next: of the first 256 samples, and then.
+    ///
+    /// While boxes hold fewer than half of the samples, a cache that may step aside takes up to 16 times as many lookups.
     pub sample: [usize; 2],
     /// Whether packets that no rule matches have boxes, too.
     pub unmatched: bool,
@@ -60,6 +62,8 @@ pub enum Growth {
 
 /// Number of samples that are taken more often.
 pub(super) const WARM: usize = 256;
+/// Binary logarithm of the largest factor on the lookups between samples.
+pub(super) const MOST_SPARSE: u32 = 4;
 /// Number of samples from one publication to the next, after the first 64 samples.
 pub(super) const PUBLISHED: usize = 32;
 

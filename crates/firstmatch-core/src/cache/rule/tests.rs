@@ -11,7 +11,7 @@ use crate::test_rules::set;
 /// Schema of some words of this many bits, under masks.
 fn schema(words: usize, bits: u32) -> Schema {
     let names = ["a", "b", "c"];
-    Schema::new(None, names[..words].iter().map(|name| Field::new(*name, bits, Kind::Mask, None)).collect())
+    Schema::new(None, names[..words].iter().map(|name| Field::new(name, bits, Kind::Mask, None)).collect())
 }
 
 fn range(lo: u128, hi: u128) -> Test {
@@ -31,8 +31,12 @@ fn first(rules: &Lowered, key: &[u32]) -> Option<Match> {
     found.map(|at| rules.rules()[at])
 }
 
+fn level() -> Level {
+    Level::choose(None).expect("no level is forced")
+}
+
 fn list(rules: &Lowered) -> RegionList {
-    let mut list = RegionList::new(rules.schema().words().len());
+    let mut list = RegionList::new(rules.schema().words().len(), level());
     for (rule, range) in rules.by_rule() {
         range.for_each(|at| list.add(rule, &rules.regions().get(at)));
     }
@@ -88,7 +92,7 @@ fn table_3_as_in_figure_4() {
 fn a_gap_is_no_box() {
     let rule = |slot: u32| Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) };
     let with = |second: Option<[u32; 2]>, gap: u32| {
-        let mut list = RegionList::new(1);
+        let mut list = RegionList::new(1, level());
         for [lo, hi] in [[0, gap], [6, 9]] {
             list.add(rule(0), &Region { lo: &[lo], hi: &[hi], ternary: None });
         }
@@ -129,7 +133,13 @@ fn boxes_hold_keys_of_one_answer() {
                     let tests = [Test::Mask { value: value & mask, mask }, range(value, (value + more).min(15))];
                     (field, tests[random.below(2)])
                 };
-                (0..3).filter_map(|field| (random.below(4) > 0).then(|| test(field, &mut random))).collect()
+                let mut tests = Vec::new();
+                for field in 0..3 {
+                    if random.below(4) > 0 {
+                        tests.push(test(field, &mut random));
+                    }
+                }
+                tests
             })
             .collect();
         let lowered = set(&schema, rules);
@@ -301,7 +311,8 @@ fn blocks_that_answer_few_are_left_out() {
         let mut held = 0;
         for level in Level::available() {
             let mut hits = 0;
-            dispatch(level, Note { boxes: &boxes, keys: keys.keys(), hits: &mut hits });
+            let found = &mut Found::new();
+            dispatch(level, Note { boxes: &boxes, found, keys: keys.keys(), hits: &mut hits });
             held = hits;
         }
         held

@@ -1,7 +1,7 @@
 //! Boxes that evolve from sampled packets, and their weights.
 
 use super::boxes::{BLOCK, Boxes};
-use super::config::{Config, Growth, PUBLISHED, WARM};
+use super::config::{Config, Growth, MOST_SPARSE, PUBLISHED, WARM};
 use super::{carve, grow};
 use crate::engine::{Match, Overlaps, Probe};
 use crate::schema::Word;
@@ -17,6 +17,8 @@ pub(super) struct Updater {
     step: Step,
     /// Lookups to the next sample.
     left: usize,
+    /// Binary logarithm of the factor on the lookups between samples, which grows while boxes hold few samples.
+    sparse: u32,
     /// Samples since the rules were last other ones, and in all.
     since: usize,
     samples: u64,
@@ -90,6 +92,7 @@ impl Updater {
             oldest: 0,
             step,
             left: config.sample[0].max(1),
+            sparse: 0,
             since: 0,
             samples: 0,
         }
@@ -99,7 +102,7 @@ impl Updater {
     pub(super) fn clear(&mut self) {
         self.boxes.clear();
         self.window.clear();
-        (self.oldest, self.step.is_active, self.since) = (0, false, 0);
+        (self.oldest, self.step.is_active, self.since, self.sparse) = (0, false, 0, 0);
         self.left = self.left.min(self.config.sample[0].max(1));
     }
 
@@ -128,7 +131,9 @@ impl Updater {
         let at = self.left.checked_sub(1).filter(|&at| at < lookups);
         self.left = self.left.saturating_sub(lookups);
         if at.is_some() {
-            self.left = self.config.sample[usize::from(self.since >= WARM)].max(1);
+            // Boxes that hold few of the first samples will not be worth more of them.
+            let is_warm = self.since >= WARM || (self.since >= 2 * PUBLISHED && self.sparse > 0);
+            self.left = self.config.sample[usize::from(is_warm)].max(1) << if is_warm { self.sparse } else { 0 };
         }
         at
     }
@@ -205,6 +210,10 @@ impl Updater {
             }
             reach -= weight;
             published.push_block(block.iter().map(|&number| (all.bounds(number), all.answers[usize::from(number)])));
+        }
+        if self.config.steps_aside && self.since.is_multiple_of(PUBLISHED) {
+            let is_idle = reach * 2.0 > self.window.len() as f64;
+            self.sparse = if is_idle { (self.sparse + 1).min(MOST_SPARSE) } else { 0 };
         }
     }
 

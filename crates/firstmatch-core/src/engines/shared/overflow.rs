@@ -8,7 +8,7 @@ use crate::engine::observer::Step;
 use crate::engine::tombstones::LiveRules;
 use crate::engine::{Match, Probe};
 use crate::key::Keys;
-use crate::raw::Isa;
+use crate::raw::{Isa, LINE_WORDS};
 use crate::rule::Region;
 
 const BLOCK: usize = 8;
@@ -33,10 +33,13 @@ struct Block {
 }
 
 impl Block {
-    /// Whether the region at a place and the box of `probe` have a key in common, as far as intervals tell.
-    fn overlaps(&self, at: usize, probe: &Probe) -> bool {
-        let columns = self.bounds.as_chunks::<{ 2 * BLOCK }>().0.iter();
-        columns.zip(&probe.lo).zip(&probe.hi).all(|((column, lo), hi)| *lo <= column[BLOCK + at] && column[at] <= *hi)
+    /// Returns which regions have a key in common with the box of `probe`, as far as intervals tell.
+    ///
+    /// Places without a region may be among them.
+    #[inline(always)]
+    fn overlaps<I: Isa>(&self, isa: I, probe: &Probe) -> u32 {
+        let columns = self.bounds.as_chunks::<{ 2 * BLOCK }>().0.iter().zip(&probe.lo).zip(&probe.hi);
+        columns.fold(u32::MAX, |hits, ((column, lo), hi)| hits & isa.overlaps8(column, *lo, *hi)) & 0xFF
     }
 
     fn settle(&mut self) {
@@ -57,6 +60,10 @@ impl OverflowList {
 
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    pub(crate) fn block_count(&self) -> usize {
+        self.blocks.len()
     }
 
     fn block_bytes(&self) -> usize {
@@ -143,22 +150,25 @@ impl OverflowList {
     /// Reads the region of index `at`, whose bounds are gathered in `row`.
     pub(crate) fn read<R>(&self, at: u32, row: &mut Vec<u32>, take: impl FnOnce(Region<'_>) -> R) -> R {
         let (block, at, words) = (&self.blocks[at as usize / BLOCK], at as usize % BLOCK, self.key_words);
-        let column = |of: &[u32], half: usize, row: &mut Vec<u32>| {
-            row.extend((0..words).map(|word| of[(2 * word + half) * BLOCK + at]));
-        };
-        row.clear();
-        for (of, half) in [(&block.bounds, 0), (&block.bounds, 1), (&block.masks, 0), (&block.masks, 1)] {
-            column(of, half, row);
+        row.resize(4 * words, 0);
+        let (bounds, masks) = row.split_at_mut(2 * words);
+        let ((lo, hi), (value, mask)) = (bounds.split_at_mut(words), masks.split_at_mut(words));
+        for ((lo, hi), of) in lo.iter_mut().zip(&mut *hi).zip(block.bounds.as_chunks::<{ 2 * BLOCK }>().0) {
+            (*lo, *hi) = (of[at], of[BLOCK + at]);
         }
-        let (bounds, masks) = row.split_at(2 * words);
-        let ((lo, hi), (value, mask)) = (bounds.split_at(words), masks.split_at(words));
-        let ternary = mask.iter().any(|&mask| mask != 0).then_some((value, mask));
-        take(Region { lo, hi, ternary })
+        let mut any = 0;
+        for ((value, mask), of) in value.iter_mut().zip(&mut *mask).zip(block.masks.as_chunks::<{ 2 * BLOCK }>().0) {
+            (*value, *mask) = (of[at], of[BLOCK + at]);
+            any |= *mask;
+        }
+        take(Region { lo, hi, ternary: (any != 0).then_some((value, mask)) })
     }
 
-    /// Calls `visit` for the regions from index `from` to below `to` that overlap `probe` and beat its bound.
-    pub(crate) fn visit(
+    /// Calls `visit` for the regions from block `from` to below block `to` that overlap `probe` and beat its bound.
+    #[inline(always)]
+    pub(crate) fn visit<I: Isa>(
         &self,
+        isa: I,
         probe: &mut Probe,
         from: usize,
         to: usize,
@@ -166,10 +176,23 @@ impl OverflowList {
     ) {
         let mut row = std::mem::take(&mut probe.row);
         for at in from..to {
-            let block = &self.blocks[at / BLOCK];
-            let rule = block.rules[at % BLOCK].filter(|rule| probe.takes(rule.priority.0));
-            let Some(rule) = rule.filter(|_| block.overlaps(at % BLOCK, probe)) else { continue };
-            self.read(at as u32, &mut row, |region| visit(probe, rule, region));
+            // Blocks lie apart, so that no machine foresees them.
+            if let Some(later) = self.blocks.get(at + 4) {
+                later.bounds.iter().step_by(LINE_WORDS).for_each(|word| isa.prefetch(word));
+            }
+            let block = &self.blocks[at];
+            if !probe.takes(block.best) {
+                continue;
+            }
+            let mut hits = block.overlaps(isa, probe);
+            while hits != 0 {
+                let place = hits.trailing_zeros() as usize % BLOCK;
+                hits &= hits - 1;
+                let rule = block.rules[place].filter(|rule| probe.takes(rule.priority.0));
+                // The box may be smaller by now.
+                let Some(rule) = rule.filter(|_| block.overlaps(isa, probe) >> place & 1 != 0) else { continue };
+                self.read((at * BLOCK + place) as u32, &mut row, |region| visit(probe, rule, region));
+            }
         }
         probe.row = row;
     }

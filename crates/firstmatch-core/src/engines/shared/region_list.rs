@@ -1,22 +1,25 @@
 //! All regions of a set of rules that changes, for searches of overlapping regions.
 
+use super::blocks::BLOCK;
 use super::overflow::OverflowList;
 use super::places::Places;
 use crate::engine::{Match, Overlaps, Probe};
+use crate::raw::{Isa, Kernel, Level, dispatch};
 use crate::rule::{Region, RuleId};
 
 /// Regions in blocks of eight, in no order, with the places of each rule.
 ///
-/// A cursor is the index of a region, so that a search must not go on after a change.
+/// A cursor is the index of a block, so that a search must not go on after a change.
 #[derive(Clone, Debug)]
 pub(crate) struct RegionList {
+    level: Level,
     regions: OverflowList,
     places: Places,
 }
 
 impl RegionList {
-    pub(crate) fn new(key_words: usize) -> Self {
-        Self { regions: OverflowList::new(key_words), places: Places::new() }
+    pub(crate) fn new(key_words: usize, level: Level) -> Self {
+        Self { level, regions: OverflowList::new(key_words), places: Places::new() }
     }
 
     /// Number of bytes on the heap.
@@ -53,10 +56,11 @@ impl Overlaps for RegionList {
         most: usize,
         visit: &mut dyn FnMut(&mut Probe, Match, Region<'_>),
     ) -> Option<u64> {
-        let from = usize::try_from(cursor).unwrap_or(usize::MAX).min(self.regions.len());
-        let to = from.saturating_add(most.max(1)).min(self.regions.len());
-        self.regions.visit(probe, from, to, visit);
-        (to < self.regions.len()).then_some(to as u64)
+        let blocks = self.regions.block_count();
+        let from = usize::try_from(cursor).unwrap_or(usize::MAX).min(blocks);
+        let to = from.saturating_add(most.div_ceil(BLOCK).max(1)).min(blocks);
+        dispatch(self.level, Visit { list: self, probe, from, to, visit });
+        (to < blocks).then_some(to as u64)
     }
 
     fn home(&self, rule: Match, key: &[u32], probe: &mut Probe) -> bool {
@@ -76,6 +80,21 @@ impl Overlaps for RegionList {
     }
 }
 
+struct Visit<'a> {
+    list: &'a RegionList,
+    probe: &'a mut Probe,
+    from: usize,
+    to: usize,
+    visit: &'a mut dyn FnMut(&mut Probe, Match, Region<'_>),
+}
+
+impl Kernel for Visit<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        self.list.regions.visit(isa, self.probe, self.from, self.to, self.visit);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,9 +104,11 @@ mod tests {
     /// Rules of up to four regions come and go; searches find those that are there, in slices of any size.
     #[test]
     fn searches_find_the_regions_of_live_rules() {
-        let (mut list, mut random) = (RegionList::new(2), Random(3));
+        let levels: Vec<Level> = Level::available().collect();
+        let (mut list, mut random) = (RegionList::new(2, levels[0]), Random(3));
         let mut live: Vec<Option<(Match, Vec<[u32; 4]>)>> = vec![None; 40];
         for step in 0..1500u32 {
+            list.level = levels[step as usize % levels.len()];
             let slot = random.below(live.len());
             if live[slot].take().is_some() {
                 list.remove(RuleId::new(slot as u32, 0));
