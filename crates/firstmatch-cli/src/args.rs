@@ -306,6 +306,10 @@ pub(crate) struct ClassifyArgs {
     /// packets come in flows
     #[arg(long, value_name = "ENTRIES", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub(crate) flow_cache: Option<u32>,
+    /// Keep up to BOXES boxes of packets with one answer in front of the engine, and answer all packets in them; this
+    /// pays where most packets go to few rules
+    #[arg(long, value_name = "BOXES", value_parser = clap::value_parser!(u32).range(1..=256), conflicts_with = "flow_cache")]
+    pub(crate) rule_cache: Option<u32>,
     /// Classify N packets spread over the input, or all, once more with the oracle, which walks the rules one by one;
     /// a difference is shown and ends with exit code 1
     #[arg(long, value_name = "N|all")]

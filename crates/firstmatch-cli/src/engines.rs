@@ -5,30 +5,40 @@ use std::path::Path;
 
 use anyhow::bail;
 use firstmatch_core::cache::flow::{self, FlowCache};
+use firstmatch_core::cache::rule::{self, RuleCache};
 use firstmatch_core::engines::registry::{Entry, Settings};
 use firstmatch_core::live::{self, META};
 use firstmatch_core::rule::Lowered;
-use firstmatch_core::{BuildError, Classifier};
+use firstmatch_core::{BuildError, Classifier, Scratch};
 
 use crate::args::{ChoiceArgs, EnginesArgs};
 pub(crate) use crate::engine_names::{DEFAULT, all, named, names};
 use crate::{End, rules};
 
-/// Builds an engine, behind a flow cache of `cache` entries if that is given.
+/// Builds an engine, behind a flow cache of `flows` entries or a rule cache of `boxes` boxes if these are given.
 pub(crate) fn build_behind(
     engine: &Entry,
     rules: &Lowered,
     settings: &Settings,
-    cache: Option<u32>,
+    flows: Option<u32>,
+    boxes: Option<u32>,
 ) -> Result<Box<dyn Classifier>, BuildError> {
-    let built = (engine.build)(rules, settings)?;
-    Ok(match cache {
-        Some(entries) => {
-            let config = flow::Config { entries: entries as usize, ..flow::Config::default() };
-            Box::new(FlowCache::new(built, &config)?)
-        }
-        None => built,
-    })
+    let mut built = (engine.build)(rules, settings)?;
+    if let Some(boxes) = boxes {
+        let mut config = rule::Config::default();
+        config.boxes = boxes as usize;
+        built = Box::new(RuleCache::over(built, rules, &config)?);
+    }
+    if let Some(entries) = flows {
+        let config = flow::Config { entries: entries as usize, ..flow::Config::default() };
+        built = Box::new(FlowCache::new(built, &config)?);
+    }
+    Ok(built)
+}
+
+/// Returns the counts of the rule cache that a scratch of [`build_behind`] belongs to; zeros without one.
+pub(crate) fn rule_cache_counts(scratch: &Scratch) -> rule::Counts {
+    RuleCache::<Box<dyn Classifier>>::counts(scratch)
 }
 
 /// Returns the settings of an engine, the same for all commands.

@@ -111,7 +111,12 @@ pub(crate) struct Engine {
     pub(crate) run_bytes: Option<usize>,
     /// Number of keys of the flow cache in front of it.
     pub(crate) flow_cache: Option<usize>,
-    /// Whether that cache steps aside where it does not pay; it does by default.
+    /// Number of boxes of the rule cache in front of it, behind any flow cache.
+    pub(crate) rule_cache: Option<usize>,
+    /// Whether the rule cache makes its boxes as the paper does.
+    #[serde(default)]
+    pub(crate) grows_boxes: bool,
+    /// Whether the caches step aside where they do not pay; they do by default.
     pub(crate) steps_aside: Option<bool>,
 }
 
@@ -301,13 +306,16 @@ impl Engine {
             simd: None,
             run_bytes: None,
             flow_cache: None,
+            rule_cache: None,
+            grows_boxes: false,
             steps_aside: None,
         }
     }
 
     /// Returns whether the configuration is the default.
     pub(crate) fn is_plain(&self) -> bool {
-        self.config.is_empty() && self.simd.is_none() && self.run_bytes.is_none() && self.flow_cache.is_none()
+        let is_cached = self.flow_cache.is_some() || self.rule_cache.is_some();
+        self.config.is_empty() && self.simd.is_none() && self.run_bytes.is_none() && !is_cached
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, bail, ensure};
 use firstmatch_core::cache::flow::{self, FlowCache};
+use firstmatch_core::cache::rule::{self, RuleCache};
 use firstmatch_core::engines::registry::{self, Entry, Settings};
 use firstmatch_core::live;
 use firstmatch_core::rule::Lowered;
@@ -47,7 +48,18 @@ impl definition::Engine {
             }
         };
         let recipe = recipe.context("config")?;
-        ensure!(self.steps_aside.is_none() || self.flow_cache.is_some(), "`steps_aside` needs a `flow_cache`");
+        let is_cached = self.flow_cache.is_some() || self.rule_cache.is_some();
+        ensure!(self.steps_aside.is_none() || is_cached, "`steps_aside` needs a `flow_cache` or a `rule_cache`");
+        ensure!(!self.grows_boxes || self.rule_cache.is_some(), "`grows_boxes` needs a `rule_cache`");
+        let recipe = match self.rule_cache {
+            Some(boxes) => {
+                let mut config = if self.grows_boxes { rule::Config::paper() } else { rule::Config::default() };
+                config.steps_aside = self.steps_aside.unwrap_or(config.steps_aside);
+                (config.boxes, config.simd, config.budget) = (boxes, self.simd, self.budget());
+                recipe.behind_rule_cache(config)
+            }
+            None => recipe,
+        };
         Ok(match self.flow_cache {
             Some(entries) => {
                 let default = flow::Config::default();
@@ -121,6 +133,17 @@ impl definition::Engine {
 }
 
 impl Recipe {
+    fn behind_rule_cache(self, config: rule::Config) -> Self {
+        let (Self { build, empty, .. }, again) = (self, config.clone());
+        Self {
+            live: None,
+            build: Box::new(move |rules| Ok(Box::new(RuleCache::over(build(rules)?, rules, &config)?))),
+            empty: empty.map(|empty| -> Box<Empty> {
+                Box::new(move |schema| Ok(Box::new(RuleCache::over(empty(schema)?, &Lowered::empty(schema), &again)?)))
+            }),
+        }
+    }
+
     fn behind_flow_cache(self, config: flow::Config) -> Self {
         let (Self { build, empty, .. }, again) = (self, config.clone());
         Self {

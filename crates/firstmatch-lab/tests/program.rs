@@ -203,7 +203,7 @@ fn what_is_bad_is_named_and_the_rest_runs() {
         (
             "aside.toml",
             good.replacen("[[engines]]", "[[engines]]\nsteps_aside = false", 1),
-            "`steps_aside` needs a `flow_cache`",
+            "`steps_aside` needs a `flow_cache` or a `rule_cache`",
         ),
         ("profile.toml", good.replace("\"fw\"", "\"fv\""), "expected one of acl, acl1, acl2, "),
         ("level.toml", good.replace("scalar", "neon"), "expected one of scalar, avx2"),

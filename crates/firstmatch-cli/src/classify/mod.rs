@@ -55,7 +55,7 @@ fn run_with(args: &ClassifyArgs, engine: &Entry) -> anyhow::Result<End> {
     let start = Instant::now();
     let build = |(rules, base): (_, Option<Kind>)| {
         let forced = base.iter().fold(settings.clone(), |settings, base| settings.with_option("base", base.name()));
-        engines::build_behind(engine, rules, &forced, args.flow_cache)
+        engines::build_behind(engine, rules, &forced, args.flow_cache, args.rule_cache)
     };
     let built = lowered.iter().zip(bases).map(build).collect::<Result<Vec<_>, _>>();
     let built = match built {
@@ -222,6 +222,7 @@ impl Job<'_> {
             stretch.parse();
             self.engines.classify(stretch, &mut self.nanos);
             self.tally.add(stretch.batch.records(), &stretch.answers);
+            self.tally.rule_cache = self.engines.rule_cache_counts();
             self.take(stretch)?;
             progress.show(reader.next_number());
         }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use firstmatch_core::Classifier;
+use firstmatch_core::cache::{flow, rule};
 use firstmatch_net::wire::Outcome;
 use serde::Serialize;
 
@@ -44,6 +45,8 @@ pub(super) struct Report {
     pub(super) packets_per_second: Option<f64>,
     pub(super) seconds: f64,
     build_seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rule_cache: Option<RuleCacheCounts>,
     pub(super) engines: Vec<EngineStats>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) check: Option<CheckResult>,
@@ -87,6 +90,16 @@ pub(super) struct EngineStats {
     tables: usize,
     worst_tests: usize,
     longest_bucket: usize,
+}
+
+/// Lookups of rule caches by their path, the samples that they took and the boxes that they made of them.
+#[derive(Debug, Serialize)]
+pub(super) struct RuleCacheCounts {
+    pub(super) hits: u64,
+    pub(super) misses: u64,
+    pub(super) passed_by: u64,
+    pub(super) samples: u64,
+    pub(super) boxes: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -147,6 +160,7 @@ impl Report {
             packets_per_second: (all.packets > 0 && seconds > 0.0).then(|| all.packets as f64 / seconds),
             seconds,
             build_seconds: build.as_secs_f64(),
+            rule_cache: args.rule_cache.map(|_| RuleCacheCounts::new(&tally.rule_cache)),
             engines: job.engines.classifiers().iter().map(|engine| EngineStats::new(&**engine)).collect(),
             check: check.map(|check| CheckResult { packets: check.checked, differences: check.different }),
             warnings: packets.warnings.clone(),
@@ -160,6 +174,13 @@ impl Report {
     pub(super) fn json(&self, out: &mut dyn Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
+    }
+}
+
+impl RuleCacheCounts {
+    fn new(counts: &rule::Counts) -> Self {
+        let flow::Counts { hits, misses, passed_by } = counts.lookups;
+        Self { hits, misses, passed_by, samples: counts.samples, boxes: counts.boxes }
     }
 }
 

@@ -5,12 +5,14 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
+use firstmatch_core::cache::rule;
 use firstmatch_core::rule::{FieldValues, RuleSet};
 use firstmatch_core::{Classifier, KeyBuf, Keys, Match, Schema, Scratch};
 use firstmatch_net::source::{Capture, Cut, Frames, Input, Progress, Rows, SourceError, Trace, TraceRecord};
 use firstmatch_net::wire::{self, Batch, Headers, NoSource, Outcome};
 
 use super::timing::{STRETCH, Streamed, cpu_time};
+use crate::engines;
 
 /// Source of packets for the schemas of a rule set.
 pub(super) enum Feed {
@@ -308,6 +310,13 @@ impl Engines {
     /// Returns the most keys that one call classifies.
     pub(super) fn batch(&self) -> usize {
         self.batch
+    }
+
+    /// Returns the counts of the rule caches, if there are any.
+    pub(super) fn rule_cache_counts(&self) -> rule::Counts {
+        let mut all = rule::Counts::default();
+        self.scratches.iter().for_each(|scratch| all.add(&engines::rule_cache_counts(scratch)));
+        all
     }
 
     /// Classifies the keys of one schema, batch by batch.

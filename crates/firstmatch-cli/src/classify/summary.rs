@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use firstmatch_core::RuleId;
 
-use super::report::{Report, RuleHits, Timing};
+use super::report::{Report, RuleCacheCounts, RuleHits, Timing};
 use super::tally::Count;
 use crate::args::ClassifyArgs;
 use crate::format::{BOLD, DIM, Table, bytes, clip, counted, percent, short, thousands};
@@ -118,6 +118,17 @@ fn speed(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             Timing::Stretches { .. } => String::new(),
         };
         writeln!(out, "{BOLD}classifier{BOLD:#}  {nanos:.1} ns a packet ({rate} packets/s{how})")?;
+    }
+    if let Some(RuleCacheCounts { hits, misses, passed_by, samples, boxes }) = report.rule_cache {
+        let all = thousands(hits + misses + passed_by);
+        let from =
+            format!("{} from {}", counted(boxes as u64, "box").replace("boxs", "boxes"), counted(samples, "sample"));
+        let past = thousands(passed_by);
+        writeln!(
+            out,
+            "{BOLD}rule cache{BOLD:#}  {} of {all} lookups hit, {past} went past it; {from}",
+            thousands(hits)
+        )?;
     }
     if let Some(rate) = report.packets_per_second {
         writeln!(out, "{BOLD}end to end{BOLD:#}  {} packets/s ({:.3} s)", short(rate), report.seconds)?;

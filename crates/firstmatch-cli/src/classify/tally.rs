@@ -1,6 +1,7 @@
 //! Counters of packets by outcome and by rule.
 
 use firstmatch_core::Match;
+use firstmatch_core::cache::rule;
 use firstmatch_core::rule::RuleId;
 use firstmatch_net::wire::{Outcome, Record};
 
@@ -25,11 +26,18 @@ pub(super) struct Tally {
     pub(super) unmatched: Count,
     /// Packets by the slot of the rule that matched.
     hits: Vec<Count>,
+    /// Counts of rule caches, if there are any.
+    pub(super) rule_cache: rule::Counts,
 }
 
 impl Tally {
     pub(super) fn new(slots: usize) -> Self {
-        Self { outcomes: Default::default(), unmatched: Count::default(), hits: vec![Count::default(); slots] }
+        Self {
+            outcomes: Default::default(),
+            unmatched: Count::default(),
+            hits: vec![Count::default(); slots],
+            rule_cache: rule::Counts::default(),
+        }
     }
 
     pub(super) fn add(&mut self, records: &[Record], answers: &[Option<Match>]) {
@@ -52,6 +60,7 @@ impl Tally {
         counts(&mut self.outcomes, &other.outcomes);
         counts(&mut self.hits, &other.hits);
         self.unmatched.add(other.unmatched);
+        self.rule_cache.add(&other.rule_cache);
     }
 
     pub(super) fn of_rule(&self, rule: RuleId) -> Count {

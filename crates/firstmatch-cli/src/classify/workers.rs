@@ -97,6 +97,7 @@ impl Classify {
 
 impl Drop for Classify {
     fn drop(&mut self) {
+        self.tally.rule_cache = self.engines.rule_cache_counts();
         let mut totals = lock(&self.shared.totals);
         totals.tally.add_all(&self.tally);
         totals.nanos.add_all(&self.nanos);

@@ -45,6 +45,29 @@ fn summary() {
     }
 }
 
+/// A rule cache changes no answer, and says what it did: here it learns, because there are few packets.
+#[test]
+fn rule_caches_are_counted() {
+    let fixture = Fixture::new("rule-cache");
+    let (_, plain, _) = fixture.run(&["classify", "x.rules", "x.pcap", "--json"]);
+    for workers in ["1", "2"] {
+        let line =
+            ["classify", "x.rules", "x.pcap", "--json", "--rule-cache", "24", "--check", "all", "--workers", workers];
+        let (code, out, _) = fixture.run(&line);
+        let of = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        let (plain, cached) = (of(&plain), of(&out));
+        assert_eq!((code, &cached["rule_hits"]), (0, &plain["rule_hits"]));
+        let counts = &cached["rule_cache"];
+        let all = ["hits", "misses", "passed_by"].map(|name| counts[name].as_u64().unwrap()).iter().sum::<u64>();
+        assert_eq!(all, cached["packets"].as_u64().unwrap() - cached["unknown"].as_u64().unwrap(), "{counts}");
+        assert!(plain.get("rule_cache").is_none());
+    }
+    let (_, out, _) = fixture.run(&["classify", "x.rules", "x.pcap", "--rule-cache", "8"]);
+    assert!(out.contains("rule cache  0 of ") && out.contains(" from 0 samples"), "{out}");
+    let (code, _, error) = fixture.run(&["classify", "x.rules", "x.pcap", "--rule-cache", "8", "--flow-cache", "8"]);
+    assert!(code == 2 && error.contains("cannot be used with"), "{error}");
+}
+
 /// A rate is what its time says, and a whole run is no faster than its lookups.
 #[test]
 fn figures_of_speed_agree() {
