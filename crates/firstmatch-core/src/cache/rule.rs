@@ -66,7 +66,7 @@ use std::time::Instant;
 use super::misses::{MOST_MISSES, Misses};
 use super::trial::{self, Trial, Way};
 use crate::engine::generation::fresh_generation;
-use crate::engine::{Classifier, Engine, Match, Overlaps, Scratch, Stats, Updatable};
+use crate::engine::{Classifier, Engine, Match, NamedCounts, Overlaps, Scratch, Stats, Updatable};
 use crate::engines::shared::RegionList;
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
@@ -312,6 +312,22 @@ impl<C: Classifier + 'static> Engine for RuleCache<C> {
         // A block is a line a word and three of answers.
         stats.worst_lines += blocks * (self.schema.words().len() + 3);
         stats
+    }
+
+    /// Counts hits and misses of the boxes, and comparisons if they went box by box, the heaviest first.
+    ///
+    /// Copies of the last box in its block count for a key in no box.
+    fn count(&self, scratch: &mut Sampled, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
+        scratch.begin(self.state());
+        let (mut hits, mut compared) = (0, 0);
+        for row in 0..keys.len() {
+            let position = scratch.published.position(keys.row(row));
+            hits += u64::from(position.is_some());
+            compared += position.map_or(scratch.published.len(), |at| at + 1) as u64;
+        }
+        let misses = keys.len() as u64 - hits;
+        self.improve(scratch, keys, best);
+        NamedCounts::from([("hits", hits), ("misses", misses), ("boxes compared", compared)])
     }
 
     #[inline(always)]

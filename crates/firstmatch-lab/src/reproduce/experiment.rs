@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::claims::Claims;
 use super::{
-    Emit, contest, distinct, distribution, example, expansion, instructions, loads, memory, model, partitions,
+    Emit, boxes, contest, distinct, distribution, example, expansion, instructions, loads, memory, model, partitions,
     prefixes, rate, series, sweep,
 };
 
@@ -78,6 +78,8 @@ kinds! {
     "partitions" = partitions::Partitions;
     /// Comparison of speed or memory on generated rule sets.
     "contest" = contest::Contest;
+    /// Hits and boxes of a rule cache.
+    "boxes" = boxes::Boxes;
     /// Bytes by part and by the number of rules.
     "memory" = memory::Memory;
     /// Packets a second through a rule set that changes.

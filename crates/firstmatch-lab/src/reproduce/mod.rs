@@ -3,6 +3,7 @@
 //! `papers/README.md` documents the files.
 
 mod bench;
+mod boxes;
 mod claims;
 mod contest;
 mod counted;

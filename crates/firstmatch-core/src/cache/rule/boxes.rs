@@ -52,6 +52,11 @@ impl Boxes {
         self.blocks = 0;
     }
 
+    /// Number of places for boxes in the published blocks.
+    pub(super) fn len(&self) -> usize {
+        self.blocks * BLOCK
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.blocks == 0
     }
@@ -68,6 +73,16 @@ impl Boxes {
             self.answers[block][at] = answer;
         }
         self.blocks += usize::from(count > 0);
+    }
+
+    /// Returns the number of the first box that holds a key, in the order in which boxes were published.
+    pub(super) fn position(&self, key: &[u32]) -> Option<usize> {
+        let blocks = self.bounds.chunks_exact(self.key_words).take(self.blocks).enumerate();
+        let holds = |lines: &[Line], at: usize| {
+            lines.iter().zip(key).all(|(line, word)| line.0[at] <= *word && *word <= line.0[BLOCK + at])
+        };
+        let mut boxes = blocks.flat_map(|(block, lines)| (0..BLOCK).map(move |at| (block * BLOCK + at, lines, at)));
+        boxes.find(|(_, lines, at)| holds(lines, *at)).map(|(number, ..)| number)
     }
 
     /// Searches the boxes for up to 64 keys, and returns how many of them are in none.

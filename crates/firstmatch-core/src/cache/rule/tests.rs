@@ -332,3 +332,23 @@ fn blocks_that_answer_few_are_left_out() {
     }
     assert_eq!(updater.boxes().len(), 1);
 }
+
+/// Counted lookups go box by box: the heavier of two boxes first, and each key of none sees the whole block.
+#[test]
+fn comparisons_are_counted_box_by_box() {
+    let rules = set(&schema(1, 4), [vec![(0, range(0, 3))], vec![(0, range(4, 7))]]);
+    let inner = Linear::build(&rules, &linear::Config::default()).expect("no budget");
+    let cache =
+        RuleCache::over(inner, &rules, &Config { least_share: 0.0, unmatched: false, ..eager() }).expect("no budget");
+    let mut scratch = cache.scratch();
+    let one = |scratch: &mut Scratch, key: u32| {
+        let mut keys = KeyBuf::new(rules.schema());
+        keys.push()[0] = key;
+        let counts = cache.count_batch(scratch, &keys.keys(), &mut [None]);
+        ["hits", "misses", "boxes compared"].map(|name| counts.get(name).expect("a count"))
+    };
+    assert_eq!(one(&mut scratch, 5), [0, 1, 0]);
+    assert_eq!(one(&mut scratch, 1), [0, 1, 8]);
+    assert_eq!([one(&mut scratch, 2), one(&mut scratch, 3)], [[1, 0, 2], [1, 0, 1]]);
+    assert_eq!([one(&mut scratch, 4), one(&mut scratch, 9)], [[1, 0, 2], [0, 1, 8]]);
+}
