@@ -53,7 +53,9 @@
 mod boxes;
 mod carve;
 mod config;
+mod evolving;
 mod grow;
+mod step;
 #[cfg(test)]
 mod tests;
 mod updater;
@@ -143,9 +145,11 @@ impl<C: Classifier + 'static> RuleCache<C> {
     /// let text = "family ipv4\npermit src 10.0.0.0/8\ndeny src 10.1.0.0/16\n";
     /// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
     /// let lowered = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
-    /// let cache = RuleCache::over(Linear::build(&lowered, &linear::Config::default())?, &lowered, &Config::paper())?;
+    /// let mut config = Config::default();
+    /// (config.sample, config.steps_aside) = ([100; 2], false);
+    /// let cache = RuleCache::over(Linear::build(&lowered, &linear::Config::default())?, &lowered, &config)?;
     ///
-    /// // Packets of ever new addresses, all of the first rule: from the second sample on a box answers.
+    /// // Packets of ever new addresses, all of the first rule: from the first sample on a box answers.
     /// let mut keys = KeyBuf::new(lowered.schema());
     /// (0..1000).for_each(|address| keys.push()[0] = 0x0A02_0000 + address);
     /// let (mut scratch, mut answers) = (cache.scratch(), vec![None; 1000]);
@@ -160,15 +164,8 @@ impl<C: Classifier + 'static> RuleCache<C> {
     /// # Errors
     /// If the list would exceed the budget, or this machine lacks the forced instruction set.
     pub fn over(inner: C, rules: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        let (mut list, most) =
-            (RegionList::new(inner.schema().words().len(), Level::choose(config.simd)?), config.budget.run_bytes);
-        for (rule, range) in rules.by_rule() {
-            let needed = list.bytes_with(rule.rule.slot(), range.len());
-            if needed > most {
-                return Err(BuildError::bytes(needed, most));
-            }
-            range.for_each(|at| list.add(rule, &rules.regions().get(at)));
-        }
+        let (level, most) = (Level::choose(config.simd)?, config.budget.run_bytes);
+        let list = RegionList::build(rules, level, most).map_err(|needed| BuildError::bytes(needed, most))?;
         Self::with(inner, Rules::Own(list), config)
     }
 

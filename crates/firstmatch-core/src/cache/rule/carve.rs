@@ -2,7 +2,7 @@
 //!
 //! For example, rule 1 is 1 to 9 and the better rule 0 is 4 to 5. A sample of 7 makes the box 6 to 9.
 
-use super::updater::{Outcome, Step};
+use super::step::{Outcome, Step};
 use crate::engine::{Overlaps, Probe};
 use crate::rule::Region;
 use crate::schema::Word;

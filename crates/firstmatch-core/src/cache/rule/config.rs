@@ -108,7 +108,6 @@ impl Config {
             growth: Growth::Grow,
             tries: usize::MAX,
             home_first: false,
-            visits: 4096,
             tests: usize::MAX,
             sample: [100, 100],
             unmatched: false,

@@ -3,19 +3,10 @@
 //! For example, a box of the samples 2 and 5 is 2 to 5 if all of it is one rule's.
 
 use super::config::Config;
-use super::updater::{Evolving, Outcome, Step};
+use super::evolving::Evolving;
+use super::step::{Check, Outcome, Step};
 use crate::engine::{Match, Overlaps, Probe};
 use crate::rule::Region;
-
-/// Check of whether a box may grow.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Check {
-    number: u16,
-    /// Best priority of a region of the same rule that holds all of the box.
-    matched: Option<u64>,
-    /// Best priority of a region of another rule that the box reaches.
-    conflict: Option<u64>,
-}
 
 impl Check {
     fn accepts(self) -> bool {

@@ -36,11 +36,7 @@ fn level() -> Level {
 }
 
 fn list(rules: &Lowered) -> RegionList {
-    let mut list = RegionList::new(rules.schema().words().len(), level());
-    for (rule, range) in rules.by_rule() {
-        range.for_each(|at| list.add(rule, &rules.regions().get(at)));
-    }
-    list
+    RegionList::build(rules, level(), usize::MAX).expect("no limit")
 }
 
 /// Returns bounds (all `lo`, then all `hi`) and weight of each box after some samples, in slices of `tests` regions.
@@ -273,20 +269,12 @@ fn the_list_keeps_its_budget() {
         let budget = crate::Budget { run_bytes };
         RuleCache::over(inner, &rules, &Config { budget, ..Config::default() })
     };
-    // An error says how many bytes the rule at hand needs, so that it is in with these.
-    let (mut allowed, mut refused) = (0, 0);
-    let built = loop {
-        match build(allowed) {
-            Ok(built) => break built,
-            Err(error) => {
-                let (needed, of) = error.bytes_needed().expect("bytes");
-                assert!(needed > of && of == allowed);
-                (allowed, refused) = (needed, refused + 1);
-            }
-        }
-    };
+    let (needed, allowed) = build(0).expect_err("no room").bytes_needed().expect("bytes");
+    let built = build(needed).expect("what it needs");
     let Rules::Own(list) = &built.rules else { panic!("its own list") };
-    assert!(list.bytes() <= allowed && build(list.bytes() - 1).is_err() && refused > 0);
+    assert_eq!((list.bytes(), allowed), (needed, 0));
+    let error = build(needed - 1).expect_err("a byte less");
+    assert_eq!(error.bytes_needed(), Some((needed, needed - 1)));
 }
 
 /// Few boxes with most of the weight are published, and a block that few packets would reach is not.

@@ -2,8 +2,10 @@
 
 use super::boxes::{BLOCK, Boxes};
 use super::config::{Config, Growth, MOST_SPARSE, PUBLISHED, WARM};
+use super::evolving::Evolving;
+use super::step::{Outcome, Step};
 use super::{carve, grow};
-use crate::engine::{Match, Overlaps, Probe};
+use crate::engine::{Match, Overlaps};
 use crate::schema::Word;
 
 /// Boxes of the samples of a window, and the search for the box of the sample at hand.
@@ -24,73 +26,15 @@ pub(super) struct Updater {
     samples: u64,
 }
 
-/// Boxes by number, and their numbers in order of age.
-#[derive(Debug)]
-pub(super) struct Evolving {
-    key_words: usize,
-    /// For each box all `lo`, then all `hi`.
-    bounds: Box<[u32]>,
-    answers: Box<[Option<Match>]>,
-    weights: Box<[u32]>,
-    /// Boxes with a weight, the oldest first.
-    by_age: Vec<u16>,
-    free: Vec<u16>,
-    /// The heaviest boxes, while they are published.
-    heaviest: Vec<u16>,
-}
-
-/// Work for one sample that no box holds.
-#[derive(Debug)]
-pub(super) struct Step {
-    pub(super) is_active: bool,
-    pub(super) key: Box<[u32]>,
-    pub(super) answer: Option<Match>,
-    pub(super) probe: Probe,
-    pub(super) cursor: u64,
-    /// Regions that were tested for the box at hand.
-    pub(super) tested: usize,
-    /// Age of the next box to grow, and bests of Algorithm 1 for the one at hand.
-    pub(super) next: usize,
-    pub(super) grown: Option<grow::Check>,
-    /// Bounds of the region of the sample's rule, where boxes must stay in it.
-    pub(super) home: Box<[u32]>,
-}
-
-/// What came of a slice of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// It goes on.
-    Open,
-    /// The probe is the box of the sample.
-    New,
-    /// The probe is the new box of this evolving one.
-    Grown(u16),
-    /// There is no box, because the rules were not those of the answer.
-    None,
-}
-
 impl Updater {
     pub(super) fn new(config: &Config, key_words: usize) -> Self {
         let window = config.window();
-        let mut probe = Probe::new(&vec![0; key_words], &vec![0; key_words]);
-        probe.row.reserve(4 * key_words);
-        let step = Step {
-            is_active: false,
-            key: vec![0; key_words].into(),
-            answer: None,
-            probe,
-            cursor: 0,
-            tested: 0,
-            next: 0,
-            grown: None,
-            home: vec![0; 2 * key_words].into(),
-        };
         Self {
             config: config.clone(),
             boxes: Evolving::new(key_words, window + 1, config.boxes()),
             window: Vec::with_capacity(window),
             oldest: 0,
-            step,
+            step: Step::new(key_words),
             left: config.sample[0].max(1),
             sparse: 0,
             since: 0,
@@ -111,7 +55,7 @@ impl Updater {
     }
 
     pub(super) fn evolving(&self) -> usize {
-        self.boxes.by_age.len()
+        self.boxes.by_age().len()
     }
 
     /// Whether a step is at work, or a batch of `lookups` has a sample.
@@ -209,7 +153,7 @@ impl Updater {
                 break;
             }
             reach -= weight;
-            published.push_block(block.iter().map(|&number| (all.bounds(number), all.answers[usize::from(number)])));
+            published.push_block(block.iter().map(|&number| (all.bounds(number), all.answer(number))));
         }
         if self.config.steps_aside && self.since.is_multiple_of(PUBLISHED) {
             let is_idle = reach * 2.0 > self.window.len() as f64;
@@ -222,100 +166,8 @@ impl Updater {
     pub(super) fn boxes(&self) -> Vec<(Vec<u32>, Option<Match>, u32)> {
         let of = |&number: &u16| {
             let at = usize::from(number);
-            (self.boxes.bounds(number).to_vec(), self.boxes.answers[at], self.boxes.weights[at])
+            (self.boxes.bounds(number).to_vec(), self.boxes.answer(number), self.boxes.weights[at])
         };
-        self.boxes.by_age.iter().map(of).collect()
-    }
-}
-
-impl Step {
-    fn begin(&mut self, key: &[u32], answer: Option<Match>) {
-        self.key.copy_from_slice(&key[..self.key.len()]);
-        (self.answer, self.is_active, self.cursor, self.tested, self.next) = (answer, true, 0, 0, 0);
-        self.grown = None;
-    }
-}
-
-impl Evolving {
-    fn new(key_words: usize, most: usize, heaviest: usize) -> Self {
-        let mut all = Self {
-            key_words,
-            bounds: vec![0; most * 2 * key_words].into(),
-            answers: vec![None; most].into(),
-            weights: vec![0; most].into(),
-            by_age: Vec::with_capacity(most),
-            free: Vec::with_capacity(most),
-            heaviest: Vec::with_capacity(heaviest),
-        };
-        all.clear();
-        all
-    }
-
-    fn clear(&mut self) {
-        self.by_age.clear();
-        self.free.clear();
-        self.free.extend((0..self.answers.len() as u16).rev());
-        self.weights.fill(0);
-    }
-
-    pub(super) fn by_age(&self) -> &[u16] {
-        &self.by_age
-    }
-
-    pub(super) fn answer(&self, number: u16) -> Option<Match> {
-        self.answers[usize::from(number)]
-    }
-
-    /// Returns the bounds of a box: all `lo`, then all `hi`.
-    pub(super) fn bounds(&self, number: u16) -> &[u32] {
-        &self.bounds[usize::from(number) * 2 * self.key_words..][..2 * self.key_words]
-    }
-
-    /// Returns the oldest box that holds a key.
-    fn holding(&self, key: &[u32]) -> Option<u16> {
-        let holds = |number: &u16| {
-            let (lo, hi) = self.bounds(*number).split_at(self.key_words);
-            lo.iter().zip(hi).zip(key).all(|((lo, hi), key)| lo <= key && key <= hi)
-        };
-        self.by_age.iter().copied().find(holds)
-    }
-
-    fn add(&mut self, probe: &Probe, answer: Option<Match>) -> Option<u16> {
-        let number = self.free.pop()?;
-        self.answers[usize::from(number)] = answer;
-        self.write(number, probe);
-        self.by_age.push(number);
-        Some(number)
-    }
-
-    fn write(&mut self, number: u16, probe: &Probe) {
-        let bounds = &mut self.bounds[usize::from(number) * 2 * self.key_words..][..2 * self.key_words];
-        let (lo, hi) = bounds.split_at_mut(self.key_words);
-        lo.copy_from_slice(&probe.lo);
-        hi.copy_from_slice(&probe.hi);
-    }
-
-    /// Takes the weight of one sample from a box, which goes with the last one.
-    fn lighten(&mut self, number: u16) {
-        let weight = &mut self.weights[usize::from(number)];
-        *weight -= 1;
-        if *weight == 0 {
-            self.by_age.retain(|&other| other != number);
-            self.free.push(number);
-        }
-    }
-
-    /// Chooses the heaviest boxes, the older of two of one weight first.
-    fn choose_heaviest(&mut self, most: usize) {
-        self.heaviest.clear();
-        let (heaviest, weights) = (&mut self.heaviest, &self.weights);
-        for &number in &self.by_age {
-            let weight = weights[usize::from(number)];
-            let at = heaviest.partition_point(|&other: &u16| weights[usize::from(other)] >= weight);
-            if at < most {
-                heaviest.truncate(most - 1);
-                heaviest.insert(at.min(heaviest.len()), number);
-            }
-        }
+        self.boxes.by_age().iter().map(of).collect()
     }
 }

@@ -86,6 +86,16 @@ impl OverflowList {
         more * self.block_bytes() + list * size_of::<Block>()
     }
 
+    /// Number of bytes of a list of this many regions whose memory was [reserved](Self::reserve).
+    pub(crate) fn bytes_of(&self, regions: usize) -> usize {
+        regions.div_ceil(BLOCK) * (self.block_bytes() + size_of::<Block>())
+    }
+
+    /// Reserves memory for the blocks of `regions` more; each block takes its words when it comes.
+    pub(crate) fn reserve(&mut self, regions: usize) {
+        self.blocks.reserve_exact((self.len + regions).div_ceil(BLOCK) - self.blocks.len());
+    }
+
     /// Number of cache lines of a block.
     pub(crate) fn lines_per_block(&self) -> usize {
         (size_of::<Block>() + self.block_bytes()).div_ceil(64)

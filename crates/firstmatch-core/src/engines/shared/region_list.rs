@@ -5,7 +5,7 @@ use super::overflow::OverflowList;
 use super::places::Places;
 use crate::engine::{Match, Overlaps, Probe};
 use crate::raw::{Isa, Kernel, Level, dispatch};
-use crate::rule::{Region, RuleId};
+use crate::rule::{Lowered, Region, RuleId};
 
 /// Regions in blocks of eight, in no order, with the places of each rule.
 ///
@@ -18,6 +18,33 @@ pub(crate) struct RegionList {
 }
 
 impl RegionList {
+    /// Builds a list of the regions of `rules`, in order of rank, unless it would take more than `most` bytes.
+    ///
+    /// # Errors
+    /// Returns the bytes that it would take.
+    pub(crate) fn build(rules: &Lowered, level: Level, most: usize) -> Result<Self, usize> {
+        let (mut places, mut at) = (Places::new(), 0);
+        for (rule, range) in rules.by_rule() {
+            for _ in range {
+                places.add(rule.rule.slot(), at, 0);
+                at += 1;
+            }
+        }
+        let mut regions = OverflowList::new(rules.schema().words().len());
+        let needed = places.bytes() + regions.bytes_of(at as usize);
+        if needed > most {
+            return Err(needed);
+        }
+        regions.reserve(at as usize);
+        for (rule, range) in rules.by_rule() {
+            for at in range {
+                regions.add(rule, &rules.regions().get(at));
+            }
+        }
+        Ok(Self { level, regions, places })
+    }
+
+    #[cfg(test)]
     pub(crate) fn new(key_words: usize, level: Level) -> Self {
         Self { level, regions: OverflowList::new(key_words), places: Places::new() }
     }

@@ -1,0 +1,67 @@
+//! Work for the box of one sample, which goes on from batch to batch.
+
+use crate::engine::{Match, Probe};
+
+/// Work for one sample that no box holds.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) is_active: bool,
+    pub(super) key: Box<[u32]>,
+    pub(super) answer: Option<Match>,
+    pub(super) probe: Probe,
+    pub(super) cursor: u64,
+    /// Regions that were tested for the box at hand.
+    pub(super) tested: usize,
+    /// Age of the next box to grow, and bests of Algorithm 1 for the one at hand.
+    pub(super) next: usize,
+    pub(super) grown: Option<Check>,
+    /// Bounds of the region of the sample's rule, where boxes must stay in it.
+    pub(super) home: Box<[u32]>,
+}
+
+/// Check of whether a box may grow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Check {
+    pub(super) number: u16,
+    /// Best priority of a region of the same rule that holds all of the box.
+    pub(super) matched: Option<u64>,
+    /// Best priority of a region of another rule that the box reaches.
+    pub(super) conflict: Option<u64>,
+}
+
+/// What came of a slice of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It goes on.
+    Open,
+    /// The probe is the box of the sample.
+    New,
+    /// The probe is the new box of this evolving one.
+    Grown(u16),
+    /// There is no box, because the rules were not those of the answer.
+    None,
+}
+
+impl Step {
+    pub(super) fn new(key_words: usize) -> Self {
+        let mut probe = Probe::new(&vec![0; key_words], &vec![0; key_words]);
+        probe.row.reserve(4 * key_words);
+        Self {
+            is_active: false,
+            key: vec![0; key_words].into(),
+            answer: None,
+            probe,
+            cursor: 0,
+            tested: 0,
+            next: 0,
+            grown: None,
+            home: vec![0; 2 * key_words].into(),
+        }
+    }
+
+    pub(super) fn begin(&mut self, key: &[u32], answer: Option<Match>) {
+        self.key.copy_from_slice(&key[..self.key.len()]);
+        (self.answer, self.is_active, self.cursor, self.tested, self.next) = (answer, true, 0, 0, 0);
+        self.grown = None;
+    }
+}
