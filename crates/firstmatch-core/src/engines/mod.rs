@@ -4,6 +4,7 @@ pub mod bit_select;
 pub mod bit_vector;
 pub mod cut_tree;
 pub mod decomposition;
+pub mod interval_tree;
 pub mod linear;
 pub mod partition_sort;
 pub mod registry;

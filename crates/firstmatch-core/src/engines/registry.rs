@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 
 use super::tuple::TupleMerge;
-use super::{bit_select, bit_vector, cut_tree, decomposition, linear, partition_sort, rfc, tuple};
+use super::{bit_select, bit_vector, cut_tree, decomposition, interval_tree, linear, partition_sort, rfc, tuple};
 use crate::engine::base::{self, Base, BaseEngine};
 pub use crate::engine::entry::{Build, BuildUpdatable, Entry, Settings};
 pub use crate::engine::options::{EngineOption, OptionValues};
@@ -33,6 +33,7 @@ pub const ENGINES: &[Entry] = &[
     rfc::ENTRY,
     rfc::BITMAP,
     decomposition::ENTRY,
+    interval_tree::ENTRY,
     linear::ENTRY,
 ];
 

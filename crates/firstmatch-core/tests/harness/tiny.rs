@@ -101,7 +101,7 @@ fn differing() -> Vec<Subject> {
 /// every level. For example, with two levels, the first takes the sets whose rule numbers have an even sum. Engines whose
 /// builds count classes see every fourth set.
 fn is_turn(subject: &Subject, turn: usize) -> bool {
-    let has_many = ["tuple", "tss", "partitionsort", "hicuts", "hypercuts", "decomposition", "flow cache"]
+    let has_many = ["tuple", "tss", "partitionsort", "hicuts", "hypercuts", "decomposition", "npf", "flow cache"]
         .iter()
         .any(|family| subject.name.starts_with(family));
     let levels = Level::available().count();

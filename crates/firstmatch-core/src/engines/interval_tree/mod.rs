@@ -1,0 +1,239 @@
+//! `npf`: a search tree for each word, which turns with the traffic, and the rules that all words have in common.
+//!
+//! # Idea
+//! The bounds of all rules cut each word of a key into *elementary intervals*. Each interval has the set of all rules
+//! that hold it. A lookup finds the interval of each word and intersects the sets; the first rule that is left is the
+//! answer.
+//!
+//! The intervals of a word are the nodes of a binary search tree. Hits are counted, and a node that is hit more than
+//! its parent is turned above it. So values that come often are found near the root. For example, the intervals from 0,
+//! 10, 20, 30 and 40 are a tree of root 20; after four hits of 40 its root is 40, and further hits follow no edge.
+//!
+//! Intervals and sets are shared and never change. Each worker has trees of its own in its scratch.
+//!
+//! # When to take it
+//! It is for few packets at a time over skewed traffic, and for the thesis. Over even traffic
+//! [`bit_select`](mod@crate::engines::bit_select) is faster.
+//!
+//! # Layout in memory
+//! - *Intervals*: for each word the first values of all, sorted, and the number of the set of each, 8 bytes an interval.
+//! - *Sets* ([`SetForm`]): a sparse vector has a bit for each block of 64 products, and then the blocks that are not
+//!   empty. Rules that leave a word open stand in one vector beside, which is united when a block is read. For example,
+//!   product 3 of 100 is two words: bit 0 set, then bit 3 set. Equal sets are stored once.
+//! - *Matches*: rule and priority by product, 16 bytes each, and value and mask of each word for products with masks.
+//! - *Scratch*: 20 bytes a node, 8 for each interval of the longest tree, and room for an intersection.
+//!
+//! # Cost
+//! Batches are searched by halving, 32 keys side by side ([`Batches::Halve`]), because trees of which each key takes
+//! another way overlap less. Fewer than four keys go one by one through the trees, and leave once no rule is left.
+//!
+//! A word takes at most [`Npf::worst_steps`] steps under any traffic: a walk of more edges than the cap halves the
+//! sorted starts instead. Vectors take sets × products bits at most. The budget is checked before they are stored.
+//!
+//! # Defences
+//! - *Cap*: [`Config::depth_cap`] bounds each walk.
+//! - *Reconstruction*: a tree whose walks are capped, or long in the mean, is rebuilt by its counters. It is done at most
+//!   once in [`Config::reconstruct`] lookups for each node.
+//! - *Halving*: counters are halved from time to time, so that a change of traffic shows soon.
+//! - *Sampling*: one packet in [`Config::sample`] is counted.
+//!
+//! # Paper
+//! N. Shaikot, dissertation (2012), chapter 4. [`Config::paper`] is its form, without defences.
+//!
+//! # Deviations
+//! - An interval has the set of *all* rules that hold it. A set that later rules overwrite would lose matches.
+//! - A node is turned where it leads by at least the threshold. Equality alone, as printed, is passed by for ever.
+//! - By default ([`Turns::Subtrees`]), a node is turned where the parts of the tree that rise were hit more than those
+//!   that sink. Such trees stay near the optimal ones even where hits rise with the values.
+//! - An absent value is a value like any other, with an interval of its own where rules ask for the field.
+
+mod build;
+mod config;
+mod lookup;
+mod scratch;
+mod sets;
+mod shape;
+mod structure;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Batches, Config, SetForm, Turns};
+pub use scratch::Shapes;
+pub use shape::{Shape, ShapeCounters};
+pub use structure::Npf;
+
+use crate::engine::budget::Visits;
+use crate::engine::entry::Entry;
+use crate::engine::options;
+use crate::engine::{Engine, Match, NamedCounts, Stats};
+use crate::error::BuildError;
+use crate::key::Keys;
+use crate::raw::{Level, dispatch};
+use crate::rule::Lowered;
+use crate::schema::Schema;
+use lookup::{Lookup, Unwatched, Watch};
+
+/// Steps of a lookup in trees.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Walk {
+    /// First match.
+    pub found: Option<Match>,
+    /// Edges followed in each tree that was searched, in the order of the words.
+    pub edges: Vec<u32>,
+    /// Steps of halving of walks that met the cap.
+    pub halvings: u32,
+}
+
+impl Watch for Walk {
+    fn searched(&mut self, edges: u32, _nodes: u32, halvings: u32) {
+        self.edges.push(edges);
+        self.halvings += halvings;
+    }
+}
+
+/// Sums of the steps of lookups.
+#[derive(Default)]
+struct Counter {
+    trees: u64,
+    edges: u64,
+    nodes: u64,
+    halvings: u64,
+    parts: u64,
+    lines: u64,
+}
+
+impl Watch for Counter {
+    fn searched(&mut self, edges: u32, nodes: u32, halvings: u32) {
+        self.trees += 1;
+        self.edges += u64::from(edges);
+        self.nodes += u64::from(nodes);
+        self.halvings += u64::from(halvings);
+    }
+
+    fn read(&mut self, parts: usize, lines: usize) {
+        self.parts += parts as u64;
+        self.lines += lines as u64;
+    }
+}
+
+impl Npf {
+    /// Builds the engine from the regions of `set`.
+    ///
+    /// # Errors
+    /// If it would exceed the budget, an option is out of bounds, or this machine lacks the forced instruction set.
+    pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        Self::build_within(set, config, &Visits::default())
+    }
+
+    /// Builds the engine within the visits of regions that `visits` allows.
+    pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
+        let level = Level::choose(config.simd)?;
+        build::build(set, config, level, visits)
+    }
+
+    /// Finds the first match of a key in the trees of `scratch`, turns them, and returns the steps.
+    ///
+    /// ```
+    /// use firstmatch_core::engines::interval_tree::{Config, Npf};
+    /// use firstmatch_core::rule::Lowered;
+    /// use firstmatch_core::{Engine, Schema};
+    ///
+    /// let engine = Npf::build(&Lowered::empty(&Schema::ipv4()), &Config::paper())?;
+    /// let walk = engine.walk(&mut engine.new_scratch(), &[0; 5]);
+    /// assert!(walk.found.is_none() && walk.edges.is_empty());
+    /// # Ok::<(), firstmatch_core::BuildError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the key has fewer words than the schema.
+    pub fn walk(&self, scratch: &mut Shapes, key: &[u32]) -> Walk {
+        if !self.fits(scratch) {
+            *scratch = self.new_scratch();
+        }
+        let mut walk = Walk::default();
+        if !self.matches.is_empty() {
+            walk.found = lookup::alone(self, scratch, key, &mut walk).map(|found| self.matches[found]);
+        }
+        walk
+    }
+}
+
+impl Engine for Npf {
+    type Scratch = Shapes;
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn new_scratch(&self) -> Shapes {
+        Shapes::new(self)
+    }
+
+    fn fits(&self, scratch: &Shapes) -> bool {
+        scratch.number == self.number
+    }
+
+    fn stats(&self) -> Stats {
+        Stats {
+            rules: self.rules,
+            regions: self.regions,
+            bytes: self.bytes(),
+            tables: self.words.len(),
+            worst_tests: self.matches.len(),
+            worst_lines: self.worst_lines(),
+            longest_bucket: self.longest(),
+            overflow: 0,
+            keeps_shadowed: true,
+            counts: NamedCounts::from([
+                ("intervals", self.words.iter().map(|word| word.starts.len() as u64).sum()),
+                ("words read", self.read.len() as u64),
+                ("scratch bytes", self.scratch_bytes() as u64),
+            ]),
+        }
+    }
+
+    fn improve(&self, scratch: &mut Shapes, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        let batches = self.config.batches;
+        dispatch(self.level, Lookup { engine: self, shapes: scratch, keys, best, batches, watch: &mut Unwatched });
+    }
+
+    /// Counts trees searched, edges, nodes, steps of halving, blocks or entries of sets, and lines of memory.
+    ///
+    /// Each intersection decides all products, which count as tested.
+    fn count(&self, scratch: &mut Shapes, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
+        if self.matches.is_empty() {
+            return NamedCounts::default();
+        }
+        let (mut counter, count) = (Counter::default(), best.len() as u64);
+        let batches = self.config.batches;
+        dispatch(self.level, Lookup { engine: self, shapes: scratch, keys, best, batches, watch: &mut counter });
+        let Counter { trees, edges, nodes, halvings, parts, lines } = counter;
+        NamedCounts::from([
+            ("trees", trees),
+            ("edges", edges),
+            ("nodes", nodes),
+            ("halvings", halvings),
+            ("parts", parts),
+            ("tests", count * self.matches.len() as u64),
+            ("lines", nodes + halvings + trees + lines + count),
+        ])
+    }
+
+    fn structure(&self) -> Option<String> {
+        Some(self.describe())
+    }
+}
+
+/// Entry of the registry.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "npf",
+    summary: "a search tree for each word that turns with the traffic; for few packets at a time, and as the thesis",
+    options: || options::options(config::OPTIONS),
+    build: |rules, settings| {
+        let mut config = Config { budget: settings.budget, simd: settings.simd, ..Config::default() };
+        options::configure(config::OPTIONS, &settings.options, &mut config)?;
+        Ok(Box::new(Npf::build_within(rules, &config, &settings.visits())?))
+    },
+    updatable: None,
+};

@@ -1,0 +1,80 @@
+//! Scratch of a worker: its shapes, and room for its lookups.
+
+use super::shape::{Sampler, Shape};
+use super::structure::{NODE_BYTES, Npf};
+
+/// Number of keys that are searched side by side.
+pub(super) const BATCH: usize = 32;
+
+/// Trees of a worker, which turn with its traffic, and what its lookups write.
+#[derive(Debug)]
+pub struct Shapes {
+    /// Number of the engine.
+    pub(super) number: u64,
+    /// Tree of each word; none if trees do not turn.
+    pub(super) shapes: Vec<Shape>,
+    pub(super) sampler: Sampler,
+    /// Sums of weights, for the reconstruction of any tree.
+    pub(super) sums: Vec<u64>,
+    /// Blocks that the sets so far have in common, each with its number.
+    pub(super) pairs: Vec<(u32, u64)>,
+    /// Products that the lists so far have in common.
+    pub(super) list: Vec<u32>,
+    /// Classes of the keys of a batch, word by word.
+    pub(super) classes: Vec<[u32; BATCH]>,
+    /// Place of the next block of each word.
+    pub(super) stored: Vec<usize>,
+}
+
+impl Shapes {
+    pub(super) fn new(engine: &Npf) -> Self {
+        let config = &engine.config;
+        let shape = |word: &super::structure::Word| Shape::new(&word.starts, config);
+        let shapes: Vec<Shape> = if config.adapts { engine.words.iter().map(shape).collect() } else { Vec::new() };
+        let [pairs, list] = engine.sizes();
+        Self {
+            number: engine.number,
+            shapes,
+            sampler: Sampler::new(config),
+            sums: vec![0; sums(engine)],
+            pairs: Vec::with_capacity(pairs),
+            list: Vec::with_capacity(list),
+            classes: vec![[0; BATCH]; engine.words.len()],
+            stored: vec![0; engine.words.len()],
+        }
+    }
+
+    /// Returns the tree of a word; `None` if the trees of the engine do not turn.
+    ///
+    /// ```
+    /// use firstmatch_core::engines::interval_tree::{Config, Npf};
+    /// use firstmatch_core::rule::Lowered;
+    /// use firstmatch_core::{Engine, Schema};
+    ///
+    /// let engine = Npf::build(&Lowered::empty(&Schema::ipv4()), &Config::default())?;
+    /// let scratch = engine.new_scratch();
+    /// let tree = scratch.shape(0).expect("it turns by default");
+    /// assert_eq!((tree.nodes(), tree.height(), tree.counters().rotations), (1, 0, 0));
+    /// # Ok::<(), firstmatch_core::BuildError>(())
+    /// ```
+    pub fn shape(&self, word: usize) -> Option<&Shape> {
+        self.shapes.get(word)
+    }
+}
+
+/// Number of sums that a reconstruction needs.
+fn sums(engine: &Npf) -> usize {
+    let needs = engine.config.adapts && engine.config.reconstruct.is_some();
+    let most = engine.words.iter().map(|word| word.starts.len() + 1).max().unwrap_or(0);
+    if needs { most } else { 0 }
+}
+
+/// Returns the bytes of a scratch on the heap.
+pub(super) fn bytes(engine: &Npf) -> usize {
+    let [pairs, list] = engine.sizes();
+    let words = engine.words.len();
+    let nodes: usize = engine.words.iter().map(|word| word.starts.len()).sum();
+    let trees = if engine.config.adapts { nodes * NODE_BYTES + words * size_of::<Shape>() } else { 0 };
+    let of_lookups = pairs * size_of::<(u32, u64)>() + 4 * list + words * (size_of::<[u32; BATCH]>() + 8);
+    trees + 8 * sums(engine) + of_lookups
+}

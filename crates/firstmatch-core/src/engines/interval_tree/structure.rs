@@ -1,0 +1,151 @@
+//! The built engine: intervals and sets of each word.
+
+use super::config::{Config, SetForm};
+use super::sets::{BLOCK, Lists, Sets};
+use super::shape::{Node, cap, halvings};
+use crate::engine::Match;
+use crate::raw::{LINE_WORDS, Level};
+use crate::schema::Schema;
+
+/// Classifier that searches each word in a tree that turns with the traffic, and intersects the sets found.
+#[derive(Debug)]
+pub struct Npf {
+    pub(super) schema: Schema,
+    pub(super) level: Level,
+    /// Number of this engine, which no other of this process has.
+    pub(super) number: u64,
+    pub(super) words: Box<[Word]>,
+    /// Words that some product constrains.
+    pub(super) read: Box<[usize]>,
+    /// Rule and priority of each product, by rank.
+    pub(super) matches: Box<[Match]>,
+    /// 1 + the place of each product's masks, or 0 for none; empty if no product has masks.
+    pub(super) mask_places: Box<[u32]>,
+    /// Value and mask of each word, for each product that has masks.
+    pub(super) masks: Box<[(u32, u32)]>,
+    pub(super) rules: usize,
+    pub(super) regions: usize,
+    pub(super) config: Config,
+}
+
+/// Intervals of a word.
+#[derive(Debug)]
+pub(super) struct Word {
+    /// First value of each interval, ascending from 0.
+    pub(super) starts: Box<[u32]>,
+    /// Set of each interval.
+    pub(super) classes: Box<[u32]>,
+    pub(super) sets: Sets,
+    /// Whether all products leave the word open.
+    pub(super) is_open: bool,
+}
+
+impl Npf {
+    /// Whether a key passes the masks of a product.
+    #[inline(always)]
+    pub(super) fn passes(&self, product: usize, key: &[u32]) -> bool {
+        let Some(place) = self.mask_places.get(product).and_then(|place| place.checked_sub(1)) else { return true };
+        let words = self.words.len();
+        let masks = &self.masks[place as usize * words..][..words];
+        masks.iter().zip(key).all(|(&(value, mask), key)| key & mask == value)
+    }
+
+    /// Returns the largest number of steps that the search of a word takes, whatever the traffic was.
+    ///
+    /// These are the nodes up to the cap, one more, and the steps of halving. Without a cap, a walk may visit all nodes.
+    /// A reconstruction comes beside, at most once in [`Config::reconstruct`] lookups for each node.
+    ///
+    /// ```
+    /// use firstmatch_core::Schema;
+    /// use firstmatch_core::engines::interval_tree::{Config, Npf};
+    /// use firstmatch_core::rule::Lowered;
+    ///
+    /// let engine = Npf::build(&Lowered::empty(&Schema::ipv4()), &Config::default())?;
+    /// assert_eq!(engine.worst_steps(0), 1);
+    /// # Ok::<(), firstmatch_core::BuildError>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the schema has no such word.
+    pub fn worst_steps(&self, word: usize) -> usize {
+        let count = self.words[word].starts.len();
+        cap(count, &self.config) as usize + 1 + halvings(count) as usize
+    }
+
+    /// Number of elementary intervals of a word, which are the nodes of its tree.
+    ///
+    /// # Panics
+    /// If the schema has no such word.
+    pub fn intervals(&self, word: usize) -> usize {
+        self.words[word].starts.len()
+    }
+
+    /// Returns the bytes that a scratch takes on the heap.
+    ///
+    /// They belong to each worker, so neither statistics nor the budget count them.
+    pub fn scratch_bytes(&self) -> usize {
+        super::scratch::bytes(self)
+    }
+
+    /// Number of cache lines that a lookup reads at most.
+    pub(super) fn worst_lines(&self) -> usize {
+        let blocks = self.matches.len().div_ceil(BLOCK);
+        let of_word = |(at, word): (usize, &Word)| {
+            let search = 2 * (cap(word.starts.len(), &self.config) as usize + 1);
+            let search = search + halvings(word.starts.len()) as usize + 1;
+            search
+                + match &word.sets {
+                    Sets::Vectors(vectors) => vectors.summary.div_ceil(LINE_WORDS / 2) + 2 + 2 * blocks,
+                    Sets::Lists(Lists { firsts, open, .. }) => {
+                        let longest = firsts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
+                        longest as usize / LINE_WORDS + open.len() / LINE_WORDS + 5
+                    }
+                }
+                + usize::from(at == 0)
+        };
+        let masks = if self.masks.is_empty() { 0 } else { self.matches.len() * (2 + self.words.len() / 8) };
+        self.words.iter().enumerate().map(of_word).sum::<usize>() + masks
+    }
+
+    /// Returns the bytes on the heap by part.
+    pub(super) fn bytes(&self) -> Vec<(&'static str, usize)> {
+        let intervals: usize = self.words.iter().map(|word| 2 * size_of_val(&word.starts[..])).sum();
+        let intervals = intervals + size_of_val(&self.words[..]) + size_of_val(&self.read[..]);
+        vec![
+            ("intervals", intervals),
+            ("sets", self.words.iter().map(|word| word.sets.bytes()).sum()),
+            ("matches", size_of_val(&self.matches[..])),
+            ("masks", size_of_val(&self.mask_places[..]) + size_of_val(&self.masks[..])),
+        ]
+    }
+
+    /// Number of products of the longest set of a word, except for words that all leave open.
+    pub(super) fn longest(&self) -> usize {
+        self.read.iter().map(|&word| self.words[word].sets.longest()).max().unwrap_or(0)
+    }
+
+    /// Number of pairs or entries of an intersection, and of nodes of a tree in a scratch.
+    pub(super) fn sizes(&self) -> [usize; 2] {
+        let products = self.matches.len();
+        match self.config.sets {
+            SetForm::Vectors => [products.div_ceil(BLOCK), 0],
+            SetForm::Lists => [0, products],
+        }
+    }
+
+    /// Writes the intervals of each word, from which value on, and the ranks of their products.
+    pub(super) fn describe(&self) -> String {
+        let mut text = String::new();
+        for (at, word) in self.words.iter().enumerate() {
+            text += &format!("word {at}:");
+            for (start, &class) in word.starts.iter().zip(&word.classes) {
+                text += &format!(" {start} {:?}", word.sets.products(class));
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Number of bytes of a node.
+pub(super) const NODE_BYTES: usize = size_of::<Node>();

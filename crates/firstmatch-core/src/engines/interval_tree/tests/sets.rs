@@ -1,0 +1,134 @@
+//! Sets of many products, masks, absent values and other schemas.
+
+use super::*;
+use crate::engines::interval_tree::sets::{Current, Sets, bytes as stored_bytes};
+use crate::engines::shared::{Classes, Room};
+
+/// Both forms give back the products of each set, over more than one word of bits for blocks.
+#[test]
+fn sets_of_both_forms_give_back_their_products() {
+    let (mut random, count) = (Random(1), 13_000);
+    for form in [SetForm::Vectors, SetForm::Lists] {
+        let (visits, mut classes, mut want) = (Visits::default(), Classes::default(), Vec::new());
+        let room = Room { allowed: usize::MAX, visits: &visits };
+        let (mut open, mut current) = (Current::new(count), Current::new(count));
+        let opens: Vec<usize> = (0..count).step_by(97).collect();
+        opens.iter().for_each(|&product| open.toggle(product));
+        let mut members = std::collections::BTreeSet::new();
+        for _ in 0..60 {
+            for _ in 0..1 + random.below(40) {
+                let product = random.below(count as u64) as usize;
+                if product % 97 != 0 {
+                    current.toggle(product);
+                    if !members.remove(&product) {
+                        members.insert(product);
+                    }
+                }
+            }
+            let class = classes.of(current.row(form), &room).expect("no limit");
+            want.push((class, members.iter().copied().chain(opens.clone()).collect::<std::collections::BTreeSet<_>>()));
+        }
+        let sets = Sets::new(form, &classes, &mut open);
+        for (class, want) in &want {
+            assert!(sets.products(*class).iter().map(|&product| product as usize).eq(want.iter().copied()));
+        }
+        assert_eq!(sets.bytes(), stored_bytes(form, &classes, opens.len(), count));
+        assert_eq!(sets.longest(), want.iter().map(|(_, all)| all.len()).max().expect("some"));
+    }
+}
+
+/// More than 4,096 rules have a second word of bits for blocks, which is searched as the first.
+#[test]
+fn rules_beyond_the_first_word_of_blocks_are_found() {
+    let rules = (0..9000u32).map(|at| {
+        let of = |field, bits: u32| (field, Test::Value(u128::from(at.wrapping_mul(2_654_435_761) >> bits & 63)));
+        match at % 3 {
+            0 => vec![of(0, 3), of(1, 9), (2, Test::Value(u128::from(at % 50)))],
+            1 => vec![of(0, 3), (3, Test::Range { lo: u128::from(at), hi: u128::from(at + 9) })],
+            _ => vec![of(1, 9), (3, Test::Range { lo: u128::from(at), hi: u128::from(at + 3) }), of(2, 12)],
+        }
+    });
+    let set = set(&Schema::ipv4(), rules);
+    let mut keys = keys_of(&set);
+    keys.truncate(4000);
+    let mut more = KeyBuf::new(set.schema());
+    set.regions().iter().skip(4500).step_by(9).for_each(|region| more.push()[..5].copy_from_slice(region.lo));
+    for config in [Config::default(), Config { batches: Batches::Turn, ..Config::default() }, Config::paper()] {
+        let engine = build(&set, &config);
+        assert!(engine.matches.len() > 2 * 4096);
+        agrees(&engine, &set, &keys, "second word");
+        agrees(&engine, &set, &more, "second word");
+    }
+}
+
+/// Masks decide after the intersection, where the hull of a region is wider than its mask.
+#[test]
+fn masks_are_tested_beside_intervals() {
+    let fields = [0, 1].map(|at| Field::new(&format!("f{at}"), 8, Kind::Mask, None)).into();
+    let schema = Schema::new(None, fields);
+    let mut random = Random(2);
+    let mut masked = |field| {
+        let mask = u128::from(random.below(256));
+        (field, Test::Mask { value: u128::from(random.below(256)) & mask, mask })
+    };
+    let rules: Vec<_> =
+        (0..70).map(|at| if at % 3 == 0 { vec![masked(0)] } else { vec![masked(0), masked(1)] }).collect();
+    let set = set(&schema, rules);
+    let mut keys = KeyBuf::new(&schema);
+    for key in 0..=0xFFFFu32 {
+        keys.push()[..2].copy_from_slice(&[key & 0xFF, key >> 8]);
+    }
+    for config in [Config::default(), Config { batches: Batches::Turn, ..Config::default() }, Config::paper()] {
+        let engine = build(&set, &config);
+        assert!(!engine.masks.is_empty());
+        agrees(&engine, &set, &keys, "masks");
+    }
+}
+
+/// Absent ports, duplicates, one rule, rules that leave all open, and no rules.
+#[test]
+fn corners_answer_as_linear_search() {
+    let value = |field, value| (field, Test::Value(value));
+    let all = [
+        vec![],
+        vec![vec![]],
+        vec![vec![], vec![]],
+        vec![vec![value(3, 65_535)]],
+        vec![vec![value(0, 7)], vec![value(0, 7)], vec![]],
+        vec![vec![(2, Test::Range { lo: 0, hi: 65_535 })], vec![value(4, 255)], vec![value(0, u32::MAX.into())]],
+    ];
+    let mut keys = KeyBuf::new(&Schema::ipv4());
+    for [src, sport, dport, proto] in
+        [[7, 1, 65_535, 6], [7, 65_536, 65_536, 255], [0, 0, 0, 0], [u32::MAX, 65_536, 65_534, 256], [u32::MAX; 4]]
+    {
+        keys.push()[..5].copy_from_slice(&[src, 9, sport.min(65_536), dport.min(65_536), proto.min(255)]);
+    }
+    for rules in all {
+        let set = set(&Schema::ipv4(), rules.clone());
+        for config in configs() {
+            let engine = build(&set, &config);
+            agrees(&engine, &set, &keys, &format!("{rules:?}, {config:?}"));
+            assert_eq!(engine.matches.len(), rules.len());
+        }
+    }
+    let ports = set(&Schema::ipv4(), [vec![(3, Test::Range { lo: 0, hi: 65_535 })]]);
+    let engine = build(&ports, &Config::default());
+    assert_eq!(engine.words[3].starts[..], [0, 65_536]);
+}
+
+/// Better matches that are known before stay.
+#[test]
+fn better_matches_stay() {
+    let set = set(&Schema::ipv4(), [vec![(3, Test::Value(80))], vec![], vec![(3, Test::Value(80))]]);
+    let engine = build(&set, &Config::default());
+    let mut keys = KeyBuf::new(&Schema::ipv4());
+    (0..40).for_each(|at| keys.push()[3] = 80 + at % 2);
+    for length in [1, 40] {
+        let mut best = vec![Some(engine.matches[0]); length];
+        engine.improve(&mut engine.new_scratch(), &keys.keys().slice(40 - length, 40), &mut best);
+        assert!(best.iter().all(|&best| best == Some(engine.matches[0])));
+        let mut best = vec![Some(engine.matches[2]); length];
+        engine.improve(&mut engine.new_scratch(), &keys.keys().slice(40 - length, 40), &mut best);
+        assert_eq!(best[length - 1], Some(engine.matches[1]));
+    }
+}
