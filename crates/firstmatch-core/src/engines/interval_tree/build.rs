@@ -55,8 +55,11 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
     })
 }
 
-/// Returns 1 + the place of each product's masks, or 0 for none, and all masks.
-fn flat(all: &[Masks]) -> (Box<[u32]>, Box<[(u32, u32)]>) {
+/// For each product 1 + the place of its masks, or 0 for none, and all masks.
+type FlatMasks = (Box<[u32]>, Box<[(u32, u32)]>);
+
+/// Moves the masks of all products into one array.
+fn flat(all: &[Masks]) -> FlatMasks {
     let (mut masks, mut count) = (Vec::new(), 0);
     let place = |of: &Masks| {
         if of.is_empty() {

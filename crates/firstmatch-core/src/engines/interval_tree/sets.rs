@@ -73,7 +73,7 @@ impl Current {
                 Self::each_block(summary, |at| push(blocks[at]));
             }
             SetForm::Lists => {
-                Self::each_block(summary, |at| ones(blocks[at], |bit| row.push((at * BLOCK + bit) as u32)))
+                Self::each_block(summary, |at| ones(blocks[at], |bit| row.push((at * BLOCK + bit) as u32)));
             }
         }
         row

@@ -323,8 +323,8 @@ impl Shape {
         // A weight of at least 1 keeps the depth logarithmic.
         let mean = (total / self.nodes.len() as u64).max(1);
         let mut sum = 0;
-        for at in 0..self.nodes.len() {
-            sums[at] = sum;
+        for (at, before) in sums[..self.nodes.len()].iter_mut().enumerate() {
+            *before = sum;
             sum += own(&self.nodes, at) + mean;
         }
         sums[self.nodes.len()] = sum;

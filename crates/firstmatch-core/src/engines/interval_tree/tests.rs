@@ -41,7 +41,7 @@ fn configs() -> Vec<Config> {
                     halve_after: Some(1),
                     bypass: turn % 4 < 2,
                     dynamic: turn.is_multiple_of(2),
-                    adapts: turn % 5 > 0,
+                    adapts: !turn.is_multiple_of(5),
                     ..Config::default()
                 });
             }

@@ -18,7 +18,7 @@ fn sets_of_both_forms_give_back_their_products() {
         for _ in 0..60 {
             for _ in 0..1 + random.below(40) {
                 let product = random.below(count as u64) as usize;
-                if product % 97 != 0 {
+                if !product.is_multiple_of(97) {
                     current.toggle(product);
                     if !members.remove(&product) {
                         members.insert(product);
