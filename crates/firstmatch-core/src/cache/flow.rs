@@ -61,10 +61,8 @@ mod config;
 mod tests;
 
 use std::fmt::{self, Debug};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::engine::generation::fresh_generation;
 use crate::engine::{Classifier, Engine, Match, Scratch, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
@@ -72,6 +70,7 @@ use crate::raw::{Hasher, Isa, Kernel, LINE_WORDS, Level, Line, dispatch, secrets
 use crate::rule::{Priority, Regions, RuleId};
 use crate::schema::Schema;
 
+use super::generation::Generation;
 use super::misses::{MOST_MISSES, Misses};
 pub use super::trial::Counts;
 use super::trial::{Trial, Way};
@@ -92,7 +91,7 @@ pub struct FlowCache<C> {
     shape: u64,
     level: Level,
     config: Config,
-    generation: AtomicU64,
+    generation: Generation,
 }
 
 impl<C: Classifier + 'static> FlowCache<C> {
@@ -104,7 +103,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
         let level = Level::choose(config.simd)?;
         let schema = inner.schema().clone();
         let shape = config.shape(schema.words().len());
-        Ok(Self { inner, schema, shape, level, config: config.clone(), generation: AtomicU64::new(fresh_generation()) })
+        Ok(Self { inner, schema, shape, level, config: config.clone(), generation: Generation::new() })
     }
 
     /// Returns the classifier behind the cache.
@@ -124,7 +123,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
     ///
     /// No two states of rules in this process share one.
     pub fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+        self.generation.get()
     }
 
     /// Begins a generation: batches that start when this has returned use nothing cached before.
@@ -132,8 +131,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
     /// The owner of the classifier calls it after each change behind the cache's back that the classifier's
     /// [version](crate::Engine::version) does not report.
     pub fn begin_generation(&self) {
-        // A maximum, because the thread with the smaller number may come last.
-        self.generation.fetch_max(fresh_generation(), Ordering::AcqRel);
+        self.generation.begin();
     }
 
     #[inline(never)]
@@ -146,7 +144,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
         scratch.trial.begins(Instant::now);
         if way == Way::Cached {
             // Read before the lookups, so that their answers are at least as new.
-            scratch.begin((self.generation(), self.inner.version()));
+            scratch.begin(self.generation.state(&self.inner));
             let lookup = Lookup { inner: &self.inner, flows: scratch, keys: *keys, best, hits: &mut hits };
             dispatch(self.level, lookup);
         } else {
@@ -186,9 +184,7 @@ impl<C: Classifier + 'static> Engine for FlowCache<C> {
     }
 
     fn version(&self) -> u64 {
-        // Generations only rise. The classifier's version may fall where another classifier was put behind the cache,
-        // but then the generation has risen. So generations are as far apart as the versions of one classifier go.
-        (self.generation() << 32).wrapping_add(self.inner.version())
+        self.generation.version(&self.inner)
     }
 
     /// Returns the statistics of the classifier, with the worst case of a miss.

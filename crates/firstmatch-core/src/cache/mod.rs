@@ -4,6 +4,7 @@
 //! size. A cache never changes an answer.
 
 pub mod flow;
+mod generation;
 mod misses;
 pub mod rule;
 mod trial;

@@ -9,10 +9,9 @@ use crate::schema::Word;
 
 /// Goes on with the box of the sample at hand, by about `tests` regions.
 pub(super) fn slice(step: &mut Step, rules: &dyn Overlaps, words: &[Word], tests: usize) -> Outcome {
-    if step.tested == 0 && !begin(step, rules, words) {
+    if !std::mem::replace(&mut step.has_begun, true) && !begin(step, rules, words) {
         return Outcome::None;
     }
-    step.tested = step.tested.saturating_add(tests.max(1));
     let (key, own) = (&step.key, step.answer);
     let mut is_right = true;
     let next = rules.visit(&mut step.probe, step.cursor, tests, &mut |probe, found, region| {

@@ -30,8 +30,6 @@ pub struct Config {
     pub tries: usize,
     /// Whether a box that would leave the region of its sample's rule is refused without a search, where boxes grow.
     pub home_first: bool,
-    /// Maximum number of regions that the check of one box may test; beyond it the box is refused.
-    pub visits: usize,
     /// Number of regions that are tested for boxes for each packet of a batch, at most 4,096 a batch.
     pub tests: usize,
     /// Number of lookups from one sample to the next: of the first 256 samples, and then.
@@ -78,7 +76,6 @@ impl Default for Config {
             growth: Growth::Carve,
             tries: 32,
             home_first: true,
-            visits: usize::MAX,
             tests: 16,
             sample: [32, 4096],
             unmatched: true,

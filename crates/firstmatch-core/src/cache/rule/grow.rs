@@ -39,22 +39,20 @@ pub(super) fn slice(step: &mut Step, boxes: &Evolving, rules: &dyn Overlaps, con
         lo.copy_from_slice(&step.probe.lo);
         hi.copy_from_slice(&step.probe.hi);
     }
-    let mut left = tests.max(1);
-    while left > 0 {
+    loop {
         let Some(mut check) = step.grown.take().or_else(|| next(step, boxes, config)) else { return point(step) };
-        let most = left.min(config.visits.saturating_sub(step.tested)).max(1);
         let visit = &mut |probe: &mut Probe, found, region: Region<'_>| check.visit(own, probe, found, &region);
-        let goes_on = rules.visit(&mut step.probe, step.cursor, most, visit);
-        (left, step.tested) = (left.saturating_sub(most), step.tested.saturating_add(most));
-        match goes_on {
-            // The check is given up, and the next box is tried.
-            Some(_) if step.tested >= config.visits => {}
-            Some(cursor) => (step.cursor, step.grown) = (cursor, Some(check)),
+        match rules.visit(&mut step.probe, step.cursor, tests, visit) {
+            Some(cursor) => {
+                (step.cursor, step.grown) = (cursor, Some(check));
+                return Outcome::Open;
+            }
             None if check.accepts() => return Outcome::Grown(check.number),
-            None => {}
+            // Without a limit, a sample is tried with all boxes at once.
+            None if tests == usize::MAX => {}
+            None => return Outcome::Open,
         }
     }
-    Outcome::Open
 }
 
 /// Begins with the next box of the sample's rule, and makes the probe its hull with the sample.
@@ -74,7 +72,7 @@ fn next(step: &mut Step, boxes: &Evolving, config: &Config) -> Option<Check> {
             is_home &= home_lo[word] <= probe.lo[word] && probe.hi[word] <= home_hi[word];
         }
         if is_home || !config.home_first {
-            (probe.below, step.cursor, step.tested) = (None, 0, 0);
+            (probe.below, step.cursor) = (None, 0);
             return Some(Check { number, matched: None, conflict: None });
         }
     }

@@ -10,8 +10,8 @@ pub(super) struct Step {
     pub(super) answer: Option<Match>,
     pub(super) probe: Probe,
     pub(super) cursor: u64,
-    /// Regions that were tested for the box at hand.
-    pub(super) tested: usize,
+    /// Whether the probe is the box to carve.
+    pub(super) has_begun: bool,
     /// Age of the next box to grow, and bests of Algorithm 1 for the one at hand.
     pub(super) next: usize,
     pub(super) grown: Option<Check>,
@@ -52,7 +52,7 @@ impl Step {
             answer: None,
             probe,
             cursor: 0,
-            tested: 0,
+            has_begun: false,
             next: 0,
             grown: None,
             home: vec![0; 2 * key_words].into(),
@@ -61,7 +61,7 @@ impl Step {
 
     pub(super) fn begin(&mut self, key: &[u32], answer: Option<Match>) {
         self.key.copy_from_slice(&key[..self.key.len()]);
-        (self.answer, self.is_active, self.cursor, self.tested, self.next) = (answer, true, 0, 0, 0);
+        (self.answer, self.is_active, self.cursor, self.has_begun, self.next) = (answer, true, 0, false, 0);
         self.grown = None;
     }
 }

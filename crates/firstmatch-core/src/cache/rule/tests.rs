@@ -1,5 +1,6 @@
 use super::updater::Updater;
 use super::*;
+use crate::engines::cut_tree::{self, CutTree};
 use crate::engines::linear::{self, Linear};
 use crate::engines::shared::wide::Random;
 use crate::engines::tuple::{self, TupleMerge};
@@ -50,7 +51,8 @@ fn boxes(
     let mut updater = Updater::new(config, schema.words().len());
     for (key, answer) in samples {
         updater.take(key, *answer);
-        for _ in 0..1000 {
+        // Without a limit, one slice is enough.
+        for _ in 0..if tests == usize::MAX { 1 } else { 1000 } {
             updater.go_on(rules, schema.words(), tests);
         }
     }
@@ -76,7 +78,7 @@ fn table_3_as_in_figure_4() {
     }
     let carved = [(vec![1, 4, 9, 10], 2), (vec![10, 3, 14, 8], 2), (vec![3, 1, 11, 2], 1), (vec![3, 1, 6, 3], 1)];
     assert_eq!(of(&Config::default(), &six), carved);
-    for tests in 1..4 {
+    for tests in [1, 2, 3, usize::MAX] {
         let samples = answered(&rules, &six);
         assert_eq!(boxes(&Config::default(), &list(&rules), &samples, tests), carved, "slices of {tests}");
         assert_eq!(boxes(&Config::paper(), &list(&rules), &samples, tests), grown, "slices of {tests}");
@@ -110,7 +112,43 @@ fn masks_are_cut_at_their_bits() {
     let rules = set(&schema(1, 4), [vec![(0, Test::Mask { value: 4, mask: 4 })], vec![]]);
     for (key, bounds) in [(9, [8, 11]), (2, [0, 3]), (13, [12, 15])] {
         let sample = [(vec![key], first(&rules, &[key]))];
-        assert_eq!(boxes(&Config::default(), &list(&rules), &sample, 100), [(bounds.to_vec(), 1)], "{key}");
+        for overlaps in searches(&rules) {
+            assert_eq!(boxes(&Config::default(), &*overlaps, &sample, 100), [(bounds.to_vec(), 1)], "{key}");
+        }
+    }
+}
+
+/// Returns every search for overlapping regions.
+fn searches(rules: &Lowered) -> [Arc<dyn Overlaps>; 3] {
+    let linear = Linear::build(rules, &linear::Config::default()).expect("no budget");
+    let tree = CutTree::build(rules, &cut_tree::Config::default()).expect("no budget");
+    [Arc::new(list(rules)), Arc::new(linear), Arc::new(tree)]
+}
+
+/// Boxes are the same by any search, and a cache over a shared one answers as the rules do.
+#[test]
+fn any_search_proves_the_same_boxes() {
+    let rules = table_3();
+    let six = [[2, 8], [5, 6], [12, 5], [13, 7], [6, 2], [4, 3]];
+    for config in [Config::default(), Config::paper()] {
+        let want = boxes(&config, &list(&rules), &answered(&rules, &six), usize::MAX);
+        for overlaps in searches(&rules) {
+            assert_eq!(boxes(&config, &*overlaps, &answered(&rules, &six), usize::MAX), want);
+            let inner = Linear::build(&rules, &linear::Config::default()).expect("no budget");
+            let cache = RuleCache::new(inner, overlaps, &Config { growth: config.growth, ..eager() });
+            let (cache, keys) =
+                (cache.expect("no level is forced"), rows(rules.schema(), (0..256).map(|at| [at / 16, at % 16])));
+            let mut scratch = cache.scratch();
+            for _ in 0..8 {
+                for at in (0..256).step_by(16) {
+                    let mut got = [None; 16];
+                    cache.classify_batch(&mut scratch, keys.keys().slice(at, at + 16), &mut got);
+                    let want = (at..at + 16).map(|row| first(&rules, keys.keys().row(row)));
+                    assert!(want.eq(got));
+                }
+            }
+            assert!(RuleCache::<Linear>::counts(&scratch).lookups.hits > 0);
+        }
     }
 }
 

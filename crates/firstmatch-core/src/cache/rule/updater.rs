@@ -77,7 +77,8 @@ impl Updater {
         if at.is_some() {
             // Boxes that hold few of the first samples will not be worth more of them.
             let is_warm = self.since >= WARM || (self.since >= 2 * PUBLISHED && self.sparse > 0);
-            self.left = self.config.sample[usize::from(is_warm)].max(1) << if is_warm { self.sparse } else { 0 };
+            let factor = if is_warm { 1 << self.sparse } else { 1 };
+            self.left = self.config.sample[usize::from(is_warm)].max(1).saturating_mul(factor);
         }
         at
     }
