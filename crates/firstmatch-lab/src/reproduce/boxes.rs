@@ -27,9 +27,6 @@ pub(super) struct Boxes {
     packets: usize,
     /// Numbers of boxes that are published.
     boxes: Vec<usize>,
-    /// Whether boxes are carved; by default they grow as in the paper.
-    #[serde(default)]
-    carved: bool,
     pub(super) claims: Vec<About>,
 }
 
@@ -48,8 +45,6 @@ enum Of {
     Hits,
     /// Median of these over all sets, with the first number of boxes.
     Median,
-    /// Least of these.
-    Least,
     /// Whether more packets of the smallest sets hit than of the largest, profile by profile.
     Falls,
     /// Fewest and most boxes that have a sample in the window at the end.
@@ -58,8 +53,6 @@ enum Of {
     Searched,
     /// Per cent of the last thousand packets that all boxes are compared with.
     All,
-    /// Samples until a thousand packets in a row have nine tenths of the hits of the second half.
-    Warm,
 }
 
 /// Counts of one set with one number of boxes.
@@ -101,11 +94,8 @@ pub(super) fn run(run: &Boxes, seeds: Option<&Path>, out: &mut dyn Write, emit: 
         };
         let work = workload::drawn(&set, &trace)?;
         for (boxes, cells) in run.boxes.iter().zip(&mut cells) {
-            let mut config = if run.carved { Config::default() } else { Config::paper() };
-            (config.boxes, config.steps_aside) = (*boxes, false);
-            if run.carved {
-                config.sample = [100; 2];
-            }
+            let mut config = Config::paper();
+            config.boxes = *boxes;
             let inner = (Engine::plain("bit_select").recipe()?.build)(&work.lowered)?;
             let cache = RuleCache::over(inner, &work.lowered, &config)?;
             let (one, answers) = counted(&cache, &work);
@@ -182,7 +172,6 @@ impl Boxes {
                 all.sort_unstable_by(f64::total_cmp);
                 Measured::Numbers(vec![all[all.len() / 2]])
             }
-            Of::Least => Measured::Numbers(vec![hits().fold(f64::INFINITY, f64::min)]),
             Of::Falls => {
                 ensure!(self.sizes.len() > 1, "expected two sizes at least");
                 let pair = |sizes: &Vec<Cell>| (sizes[0].hits, sizes[sizes.len() - 1].hits);
@@ -195,7 +184,6 @@ impl Boxes {
             Of::Formed => ends(|cell| cell.formed),
             Of::Searched => ends(|cell| cell.searched),
             Of::All => Measured::Numbers(vec![mean(each(0, |cell| cell.all))]),
-            Of::Warm => Measured::Numbers(vec![mean(each(0, |cell| cell.warm))]),
         })
     }
 
@@ -232,21 +220,19 @@ mod tests {
 
     #[test]
     fn few_boxes_take_most_of_skewed_packets() {
-        let of = ["hits", "median", "least", "formed", "searched", "all", "warm", "falls"];
+        let of = ["hits", "median", "formed", "searched", "all", "falls"];
         let claims: String = of.iter().map(|of| format!("[[claims]]\nid = '{of}'\nof = '{of}'\n")).collect();
-        for carved in [false, true] {
-            let (out, found) = measured(&format!("boxes = [20, 4]\ncarved = {carved}\n{claims}")).expect("a run");
-            let numbers = |at: usize| match &found[at] {
-                Measured::Numbers(numbers) => numbers.clone(),
-                other => panic!("{other:?}"),
-            };
-            let (hits, formed, all) = (numbers(0), numbers(3), numbers(5)[0]);
-            assert!(hits[0] > 80.0 && hits[1] > 50.0 && hits[1] <= hits[0], "{out}");
-            assert!(numbers(2)[0] <= numbers(1)[0] && formed[0] > 3.0 && formed[0] <= formed[1], "{out}");
-            assert!(numbers(4)[0] >= 1.0 && all < 25.0 && numbers(6)[0] > 0.0, "{out}");
-            assert!(matches!(&found[7], Measured::Pairs { pairs, .. } if pairs.len() == 1));
-            assert!(out.contains("| acl1 200 |     4 |"), "{out}");
-        }
+        let (out, found) = measured(&format!("boxes = [20, 4]\n{claims}")).expect("a run");
+        let numbers = |at: usize| match &found[at] {
+            Measured::Numbers(numbers) => numbers.clone(),
+            other => panic!("{other:?}"),
+        };
+        let (hits, formed, all) = (numbers(0), numbers(2), numbers(4)[0]);
+        assert!(hits[0] > 80.0 && hits[1] > 50.0 && hits[1] <= hits[0], "{out}");
+        assert!(numbers(1)[0] > 80.0 && formed[0] > 3.0 && formed[0] <= formed[1], "{out}");
+        assert!(numbers(3)[0] >= 1.0 && all < 25.0, "{out}");
+        assert!(matches!(&found[5], Measured::Pairs { pairs, .. } if pairs.len() == 1));
+        assert!(out.contains("| acl1 200 |     4 |"), "{out}");
         for (bad, expected) in [
             ("boxes = []\nclaims = []", "`boxes`: expected"),
             ("boxes = [1]\nclaims = [{ id = 'i', of = 'x' }]", "unknown variant"),

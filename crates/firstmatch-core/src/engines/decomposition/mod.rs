@@ -12,8 +12,7 @@
 //! # When to take it
 //! Its lookups depend on the number of rules and fields, and hardly on what the rules look like. So it is for rules of
 //! many fields that no tree separates, and for the paper. Where rules can be told apart,
-//! [`bit_select`](mod@crate::engines::bit_select) is several times faster and smaller. On the twelve ClassBench sets of
-//! 10,000 rules over five fields it takes about nine times the time of `bit_select`.
+//! [`bit_select`](mod@crate::engines::bit_select) is several times faster and smaller.
 //!
 //! Batches of 32 on generated rules over the 15 fields of OpenFlow, on one core (definition `decomposition`), ns and MB:
 //!

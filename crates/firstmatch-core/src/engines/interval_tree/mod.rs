@@ -12,8 +12,8 @@
 //! Intervals and sets are shared and never change. Each worker has trees of its own in its scratch.
 //!
 //! # When to take it
-//! It is for few packets at a time over skewed traffic, and for the thesis. Over even traffic
-//! [`bit_select`](mod@crate::engines::bit_select) is faster.
+//! It is here for the thesis, and for what it shows of trees that turn with traffic. For speed, take
+//! [`bit_select`](mod@crate::engines::bit_select).
 //!
 //! # Layout in memory
 //! - *Intervals*: for each word the first values of all, sorted, and the number of the set of each, 8 bytes an interval.
@@ -228,7 +228,7 @@ impl Engine for Npf {
 /// Entry of the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "npf",
-    summary: "a search tree for each word that turns with the traffic; for few packets at a time, and as the thesis",
+    summary: "a search tree for each word that turns with the traffic, as the thesis",
     options: || options::options(config::OPTIONS),
     build: |rules, settings| {
         let mut config = Config { budget: settings.budget, simd: settings.simd, ..Config::default() };

@@ -124,7 +124,7 @@ impl Npf {
         self.read.iter().map(|&word| self.words[word].sets.longest()).max().unwrap_or(0)
     }
 
-    /// Number of pairs or entries of an intersection, and of nodes of a tree in a scratch.
+    /// Number of blocks, and of entries of lists, that an intersection holds at most.
     pub(super) fn sizes(&self) -> [usize; 2] {
         let products = self.matches.len();
         match self.config.sets {
