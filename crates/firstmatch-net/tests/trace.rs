@@ -1,4 +1,4 @@
-//! Traces: every form of line, faults in their place, and streams that are cut.
+//! Traces: every form of line, faults in their place, streams that are cut, and the headers of a 5-tuple.
 
 use std::io::Write;
 
@@ -7,6 +7,7 @@ use firstmatch_core::rule::first_match;
 use firstmatch_core::schema::{Family, Field, Kind, Source};
 use firstmatch_formats::Options;
 use firstmatch_net::source::{Input, TraceFlags};
+use firstmatch_net::wire::{Batch, Config, Headers, Outcome};
 use firstmatch_testkit::frames::slow;
 
 fn gz(bytes: &[u8]) -> Vec<u8> {
@@ -176,4 +177,42 @@ fn bad_trace_lines_are_shown() {
         assert_eq!(record.rule, Some(6));
     }
     assert!(trace.cut().is_some_and(|cut| cut.whole() == trace.records()));
+}
+
+#[test]
+fn a_packet_known_by_its_five_tuple_has_ports_whatever_its_protocol() {
+    let headers = Headers::of_five_tuple(Family::Ipv4, 1, u128::MAX, 3, 4, 50);
+    let mut batch = Batch::new(&Config::default(), &[Schema::ipv4(), Schema::ipv6()]).expect("sources");
+    assert_eq!(batch.push_headers(&headers, 0), Outcome::Complete);
+    assert_eq!(&batch.keys(0).row(0)[..5], [1, u32::MAX, 3, 4, 50]);
+    assert_eq!(headers.value(Source::Dst), Some(u128::from(u32::MAX)));
+    assert_eq!(headers.with_tcp_flags(2).value(Source::TcpFlags), Some(2));
+    let headers = Headers::of_five_tuple(Family::Ipv6, 1 << 96, 2, 3, 4, 6);
+    assert_eq!(batch.push_headers(&headers, 0), Outcome::Complete);
+    assert_eq!(&batch.keys(1).row(0)[..11], [1, 0, 0, 0, 0, 0, 0, 2, 3, 4, 6]);
+}
+
+/// The header fields of a packet known by its 5-tuple are there or known not to be; OpenFlow's follow from the others.
+#[test]
+fn a_five_tuple_tells_of_every_header_field() {
+    for (family, eth_type) in [(Family::Ipv4, 0x0800), (Family::Ipv6, 0x86dd)] {
+        let headers = Headers::of_five_tuple(family, 1, 2, 3, 4, 50);
+        for source in Source::ALL {
+            let expected = match source {
+                Source::Src => Some(1),
+                Source::Dst => Some(2),
+                Source::SrcPort | Source::TpSrc => Some(3),
+                Source::DstPort | Source::TpDst => Some(4),
+                Source::Proto | Source::IpProto => Some(50),
+                Source::EthType => Some(eth_type),
+                Source::InPort | Source::Metadata => Some(0),
+                Source::Ipv4Src if family == Family::Ipv4 => Some(1),
+                Source::Ipv4Dst if family == Family::Ipv4 => Some(2),
+                _ => None,
+            };
+            assert_eq!(headers.value(source), expected, "{family} {source:?}");
+            assert_eq!(headers.absent().contains(source), expected.is_none(), "{family} {source:?}");
+        }
+        assert_eq!((headers.reason(), headers.unknown().is_empty()), (Outcome::Complete, true));
+    }
 }
