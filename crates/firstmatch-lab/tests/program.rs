@@ -296,10 +296,19 @@ fn rates_without_loss_are_measured_or_projected() {
 #[test]
 fn papers_without_experiments_have_an_exit_code_of_their_own() {
     let folder = folder("papers");
+    fs::create_dir_all(folder.join("none/own")).expect("a folder");
+    let claim =
+        "[[claims]]\nid = 'one'\nentry = 'fig1'\nclaim = 'c'\nwhere = 'w'\nvalue = 1\nshape = { at_most = true }\n";
+    fs::write(folder.join("none/own/expected.toml"), claim).expect("a file");
+    fs::write(folder.join("none/own/experiment.toml"), "").expect("a file");
+    for (entry, text) in
+        [("own", "own has no experiments: nothing is measured"), ("own/fig1", "own/fig1: there is no experiment")]
+    {
+        let (code, out) = run(&folder, &["reproduce", entry, "--papers", "none"]);
+        assert!(code == 3 && out.contains(text), "{entry}: {code}: {out}");
+    }
     let papers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../papers");
     for (entry, expected, text) in [
-        ("storm", 3, "storm has no experiments: nothing is measured"),
-        ("storm/fig6", 3, "storm/fig6: there is no experiment"),
         ("tuplemerge/s3-a", 3, "tuplemerge/s3-a: there is no experiment"),
         ("tuplemerge/table3", 0, "holds 1, FAILS 0, stated 0, undecided 0, not run 2"),
         ("tuplemerge/fig9", 2, "tuplemerge/fig9 has nothing to compare: drawing of the test bed"),
