@@ -60,6 +60,29 @@ impl Shapes {
     pub fn shape(&self, word: usize) -> Option<&Shape> {
         self.shapes.get(word)
     }
+
+    /// Rebuilds the tree of a word by a weight for each interval, in order, as a reconstruction does.
+    ///
+    /// Trees that are rebuilt at intervals, without counting meanwhile ([`freeze`](Self::freeze)), are those that the
+    /// thesis compares with (Figure 4.10).
+    ///
+    /// # Panics
+    /// If trees do not turn, the schema has no such word, or there is not one weight for each interval.
+    pub fn rebuild(&mut self, word: usize, weights: &[u32]) {
+        let shape = &mut self.shapes[word];
+        assert_eq!(weights.len(), shape.nodes(), "a weight for each interval");
+        let mut sums: Vec<u64> = weights.iter().map(|&weight| weight.into()).collect();
+        let total = sums.iter().sum();
+        sums.push(0);
+        shape.rebuild(&mut sums, total);
+    }
+
+    /// Stops counting hits, so that no tree turns; `false` counts the next packet again.
+    ///
+    /// A tree whose walks are long is still reconstructed ([`Config::reconstruct`](super::Config::reconstruct)).
+    pub fn freeze(&mut self, is_frozen: bool) {
+        self.sampler.freeze(is_frozen);
+    }
 }
 
 /// Number of sums that a reconstruction needs.

@@ -310,7 +310,6 @@ impl Shape {
     /// Counters become half of the weights of the subtrees. Otherwise the next hits would undo the new shape.
     #[cold]
     pub(super) fn reconstruct(&mut self, sums: &mut [u64]) {
-        let sums = &mut sums[..=self.nodes.len()];
         let own = |nodes: &[Node], at: usize| {
             let of = |at: u32| if at == NONE { 0 } else { u64::from(nodes[at as usize].popularity) };
             let Node { popularity, children: [left, right], .. } = nodes[at];
@@ -319,18 +318,28 @@ impl Shape {
                 Turns::Subtrees => u64::from(popularity) - of(left) - of(right),
             }
         };
-        let total: u64 = (0..self.nodes.len()).map(|at| own(&self.nodes, at)).sum();
+        let mut total = 0;
+        for (at, sum) in sums[..self.nodes.len()].iter_mut().enumerate() {
+            *sum = own(&self.nodes, at);
+            total += *sum;
+        }
+        self.rebuild(sums, total);
+        self.counters.reconstructions += 1;
+    }
+
+    /// Rebuilds the tree by a weight for each node, whose sum is `total`; it leaves `weights` overwritten.
+    ///
+    /// `weights` has one place more than there are nodes.
+    pub(super) fn rebuild(&mut self, weights: &mut [u64], total: u64) {
+        let sums = &mut weights[..=self.nodes.len()];
         // A weight of at least 1 keeps the depth logarithmic.
         let mean = (total / self.nodes.len() as u64).max(1);
         let mut sum = 0;
-        for (at, before) in sums[..self.nodes.len()].iter_mut().enumerate() {
-            *before = sum;
-            sum += own(&self.nodes, at) + mean;
+        for before in &mut *sums {
+            (*before, sum) = (sum, sum + *before + mean);
         }
-        sums[self.nodes.len()] = sum;
         self.root = plant(&mut self.nodes, sums, 0, |weight| u32::try_from(weight / 2).unwrap_or(u32::MAX));
         (self.is_due, self.lookups_since, self.window) = (false, 0, Window::default());
-        self.counters.reconstructions += 1;
     }
 }
 
@@ -357,7 +366,8 @@ pub(super) struct Sampler {
     /// Smallest interval.
     least: u32,
     pub(super) interval: u32,
-    left: u32,
+    /// Packets until the next that is counted.
+    left: u64,
     is_dynamic: bool,
     window: Window,
     /// Least edges of a window.
@@ -378,7 +388,7 @@ impl Sampler {
         if self.left > 0 {
             return false;
         }
-        self.left = self.interval;
+        self.left = self.interval.into();
         true
     }
 
@@ -394,6 +404,11 @@ impl Sampler {
             let next = if is_long { 2 * self.interval } else { self.interval / 2 };
             self.interval = next.clamp(self.least, MOST_SAMPLE);
         }
+    }
+
+    /// Counts no packet any more, or the next one again.
+    pub(super) fn freeze(&mut self, is_frozen: bool) {
+        self.left = if is_frozen { u64::MAX } else { 1 };
     }
 
     /// Forgets the least edges, because a tree was rebuilt.

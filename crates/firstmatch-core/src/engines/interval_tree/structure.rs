@@ -133,13 +133,19 @@ impl Npf {
         }
     }
 
-    /// Writes the intervals of each word, from which value on, and the ranks of their products.
+    /// Writes the intervals of each word, each with the numbers of its products from 1 on.
+    ///
+    /// For example, a rule for port 80 gives `word 0: 0-79 {} 80 {1} 81-65535 {}`.
     pub(super) fn describe(&self) -> String {
         let mut text = String::new();
-        for (at, word) in self.words.iter().enumerate() {
+        for (at, (word, of_schema)) in self.words.iter().zip(self.schema.words()).enumerate() {
             text += &format!("word {at}:");
-            for (start, &class) in word.starts.iter().zip(&word.classes) {
-                text += &format!(" {start} {:?}", word.sets.products(class));
+            let ends = word.starts.iter().skip(1).map(|next| next - 1).chain([of_schema.max]);
+            for ((start, end), &class) in word.starts.iter().zip(ends).zip(&word.classes) {
+                let products: Vec<String> =
+                    word.sets.products(class).iter().map(|rank| (rank + 1).to_string()).collect();
+                let range = if *start == end { start.to_string() } else { format!("{start}-{end}") };
+                text += &format!(" {range} {{{}}}", products.join(" "));
             }
             text.push('\n');
         }

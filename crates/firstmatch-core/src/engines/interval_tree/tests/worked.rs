@@ -35,7 +35,7 @@ fn table_4_1_has_its_intervals_and_balanced_trees() {
         let trees: Vec<_> = scratch.shapes.iter().map(|tree| (tree.root, tree.height())).collect();
         assert_eq!(trees, [(0, 0), (0, 0), (2, 2), (2, 2), (1, 1)]);
         let text = Engine::structure(&engine).expect("it describes itself");
-        assert!(text.contains("word 4: 0 [] 6 [0, 1] 7 []\n"), "{text}");
+        assert!(text.contains("word 4: 0-5 {} 6 {1 2} 7-255 {}\n"), "{text}");
     }
 }
 
@@ -175,6 +175,25 @@ fn a_reconstruction_is_that_worked_out_by_hand() {
         assert_eq!((tree.root, popularities(&tree)), (2, vec![0, 1, 6, 0, 1]));
         assert_eq!([1, 2, 4].map(|at| children(&tree, at)), [[0, NONE], [1, 4], [3, NONE]]);
         assert_eq!(tree.counters().reconstructions, 1);
+    }
+}
+
+/// A tree is rebuilt by given weights, and a frozen scratch turns no tree.
+#[test]
+fn weights_make_trees_that_stay() {
+    for config in [Config::paper(), Config::default()] {
+        let engine = build(&table_4_1(), &config);
+        let (mut scratch, key) = (engine.new_scratch(), [7, 9, 610, 80, 6]);
+        assert_eq!(engine.walk(&mut scratch, &key).edges, [0, 0, 1, 1, 0]);
+        scratch.freeze(true);
+        scratch.rebuild(2, &[0, 9, 1, 1, 1]);
+        for _ in 0..100 {
+            assert_eq!(engine.walk(&mut scratch, &key).edges, [0, 0, 0, 1, 0]);
+        }
+        assert_eq!((scratch.shapes[2].root, scratch.shapes[3].root), (1, 2));
+        scratch.freeze(false);
+        (0..100).for_each(|_| _ = engine.walk(&mut scratch, &key));
+        assert_eq!(scratch.shapes[3].root, 1);
     }
 }
 
