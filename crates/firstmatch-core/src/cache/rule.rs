@@ -48,7 +48,8 @@
 //!
 //! # Deviations
 //! - Boxes are carved by default. [`Growth::Grow`] is the paper's Algorithm 1.
-//! - The cache is per thread, and samples are packets of that thread. The paper has a thread that updates the cache of all.
+//! - The cache is per thread, and samples are packets of that thread. The paper has a thread that updates the cache of all,
+//!   which [`BoxUpdater`] is for.
 //! - The paper merges rules of one action. Here a box has one rule, so that counts of rules stay true.
 //! - The paper's search ends at the first box that holds a packet; ours ends with the block.
 
@@ -57,6 +58,8 @@ mod carve;
 mod config;
 mod evolving;
 mod grow;
+mod published;
+mod rules;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -70,7 +73,6 @@ use super::generation::Generation;
 use super::misses::{MOST_MISSES, Misses};
 use super::trial::{self, Trial, Way};
 use crate::engine::{Classifier, Engine, Match, NamedCounts, Overlaps, Scratch, Stats, Updatable};
-use crate::engines::shared::RegionList;
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, Level, dispatch};
@@ -78,6 +80,8 @@ use crate::rule::{Lowered, Regions, RuleId};
 use crate::schema::Schema;
 use boxes::{BLOCK, Boxes, CHUNK, Found};
 pub use config::{Config, Growth};
+pub use published::{AnswerBoxes, BoxSearch, BoxUpdater};
+use rules::Rules;
 use updater::Updater;
 
 /// Maximum number of regions that a batch tests for boxes.
@@ -94,21 +98,6 @@ pub struct RuleCache<C> {
     level: Level,
     config: Config,
     generation: Generation,
-}
-
-/// Structure that boxes are proved by.
-enum Rules {
-    Own(RegionList),
-    Shared(Arc<dyn Overlaps>),
-}
-
-impl Rules {
-    fn overlaps(&self) -> &dyn Overlaps {
-        match self {
-            Self::Own(list) => list,
-            Self::Shared(shared) => &**shared,
-        }
-    }
 }
 
 /// Counts of a cache.
@@ -165,9 +154,7 @@ impl<C: Classifier + 'static> RuleCache<C> {
     /// # Errors
     /// If the list would exceed the budget, or this machine lacks the forced instruction set.
     pub fn over(inner: C, rules: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        let (level, most) = (Level::choose(config.simd)?, config.budget.run_bytes);
-        let list = RegionList::build(rules, level, most).map_err(|needed| BuildError::bytes(needed, most))?;
-        Self::with(inner, Rules::Own(list), config)
+        Self::with(inner, Rules::list(rules, config)?, config)
     }
 
     /// Puts a cache in front of the classifier `inner`, which proves boxes by `rules`.
@@ -456,11 +443,7 @@ impl Lookup<'_> {
             let Sampled { published, found, misses, .. } = &mut *self.sampled;
             let left = published.find::<I, KEY_WORDS>(isa, self.keys.slice(from, to), found);
             *self.hits += to - from - left;
-            for (best, answer) in self.best[from..to].iter_mut().zip(&found.answers) {
-                if let Some(found) = answer.filter(|found| Match::wins(found.priority, best)) {
-                    *best = Some(found);
-                }
-            }
+            found.improve(&mut self.best[from..to]);
             for &key in &found.open[..left] {
                 let at = from + usize::from(key);
                 let row = &self.keys.words()[at * stride..][..stride];

@@ -38,6 +38,16 @@ impl Found {
     pub(super) fn new() -> Self {
         Self { answers: [None; CHUNK], open: [0; CHUNK] }
     }
+
+    /// Improves matches by the answers that were found.
+    #[inline(always)]
+    pub(super) fn improve(&self, best: &mut [Option<Match>]) {
+        for (best, answer) in best.iter_mut().zip(&self.answers) {
+            if let Some(found) = answer.filter(|found| Match::wins(found.priority, best)) {
+                *best = Some(found);
+            }
+        }
+    }
 }
 
 impl Boxes {

@@ -1,7 +1,10 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use super::updater::Updater;
 use super::*;
 use crate::engines::cut_tree::{self, CutTree};
 use crate::engines::linear::{self, Linear};
+use crate::engines::shared::RegionList;
 use crate::engines::shared::wide::Random;
 use crate::engines::tuple::{self, TupleMerge};
 use crate::key::KeyBuf;
@@ -377,4 +380,93 @@ fn comparisons_are_counted_box_by_box() {
     assert_eq!(one(&mut scratch, 1), [0, 1, 8]);
     assert_eq!([one(&mut scratch, 2), one(&mut scratch, 3)], [[1, 0, 2], [1, 0, 1]]);
     assert_eq!([one(&mut scratch, 4), one(&mut scratch, 9)], [[1, 0, 2], [0, 1, 8]]);
+}
+
+/// Rules whose version rises while a box is carved, if asked to.
+#[derive(Debug)]
+struct Restless {
+    inner: Linear,
+    version: AtomicU64,
+    rises: AtomicBool,
+}
+
+impl Engine for Restless {
+    type Scratch = ();
+
+    fn schema(&self) -> &Schema {
+        Engine::schema(&self.inner)
+    }
+
+    fn new_scratch(&self) {}
+
+    fn stats(&self) -> Stats {
+        Engine::stats(&self.inner)
+    }
+
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    fn improve(&self, (): &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        self.inner.improve_batch(&mut self.inner.scratch(), keys, best);
+    }
+}
+
+impl Overlaps for Restless {
+    fn visit(
+        &self,
+        probe: &mut crate::engine::Probe,
+        cursor: u64,
+        most: usize,
+        visit: &mut dyn FnMut(&mut crate::engine::Probe, Match, Region<'_>),
+    ) -> Option<u64> {
+        self.version.fetch_add(self.rises.load(Ordering::Relaxed).into(), Ordering::Relaxed);
+        self.inner.visit(probe, cursor, most, visit)
+    }
+
+    fn home(&self, rule: Match, key: &[u32], probe: &mut crate::engine::Probe) -> bool {
+        self.inner.home(rule, key, probe)
+    }
+}
+
+/// Boxes that others search have the answers of the rules at each level, and are of the version of their rules alone.
+#[test]
+fn published_boxes_are_of_one_version() {
+    let rules = table_3();
+    let inner = Linear::build(&rules, &linear::Config::default()).expect("no budget");
+    let engine = Arc::new(Restless { inner, version: AtomicU64::new(7), rises: AtomicBool::new(false) });
+    let all = rows(rules.schema(), (0..256).map(|at| [at / 16, at % 16]));
+    for level in Level::available() {
+        let config = Config { simd: Some(level), ..eager() };
+        let (shared, overlaps): (Arc<dyn Classifier>, Arc<dyn Overlaps>) = (engine.clone(), engine.clone());
+        let mut updater = BoxUpdater::new(shared, overlaps, &config).expect("no level is forced");
+        let (mut boxes, mut search) = (updater.boxes(), BoxSearch::new(0));
+        assert!(boxes.is_empty() && boxes.improve(&mut search, &all.keys(), &mut [None; 256]).len() == 256);
+        let mut sample = |key: [u32; 2]| {
+            let is_new = updater.sample(rows(rules.schema(), [key]).keys());
+            if is_new {
+                updater.publish(&mut boxes);
+            }
+            let (mut best, mut hits) = ([None; 256], 256);
+            let open = boxes.improve(&mut search, &all.keys(), &mut best);
+            hits -= open.len();
+            for (row, best) in best.iter().enumerate() {
+                let is_hit = open.binary_search(&(row as u32)).is_err();
+                let want = first(&rules, all.keys().row(row)).filter(|_| is_hit);
+                assert_eq!(*best, want, "row {row}");
+            }
+            (is_new, hits, boxes.version())
+        };
+        let version = Classifier::version(&*engine);
+        assert_eq!(sample([2, 8]), (true, 63, version), "the box 1 to 9, 4 to 10");
+        assert_eq!(sample([12, 5]), (true, 63 + 30, version), "and 10 to 14, 3 to 8");
+        // The rules change within a step: its box is not published, and no other is from before the change.
+        engine.rises.store(true, Ordering::Relaxed);
+        assert_eq!(sample([6, 2]), (false, 63 + 30, version));
+        engine.rises.store(false, Ordering::Relaxed);
+        let newer = Classifier::version(&*engine);
+        assert!(newer > version);
+        assert_eq!(sample([6, 2]), (true, 18, newer), "3 to 11, 1 to 2");
+        assert_eq!(updater.samples(), 4);
+    }
 }

@@ -1,0 +1,32 @@
+//! Rules as boxes are proved by them.
+
+use std::sync::Arc;
+
+use super::config::Config;
+use crate::engine::Overlaps;
+use crate::engines::shared::RegionList;
+use crate::error::BuildError;
+use crate::raw::Level;
+use crate::rule::Lowered;
+
+/// Structure that boxes are proved by.
+pub(super) enum Rules {
+    Own(RegionList),
+    Shared(Arc<dyn Overlaps>),
+}
+
+impl Rules {
+    /// Builds a list of the regions of `rules`, within the budget of `config`.
+    pub(super) fn list(rules: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        let (level, most) = (Level::choose(config.simd)?, config.budget.run_bytes);
+        let list = RegionList::build(rules, level, most).map_err(|needed| BuildError::bytes(needed, most))?;
+        Ok(Self::Own(list))
+    }
+
+    pub(super) fn overlaps(&self) -> &dyn Overlaps {
+        match self {
+            Self::Own(list) => list,
+            Self::Shared(shared) => &**shared,
+        }
+    }
+}
