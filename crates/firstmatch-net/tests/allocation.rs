@@ -145,3 +145,42 @@ fn texts_of_any_length_take_the_memory_of_a_short_one() {
     assert_eq!((short, long, for_long.peak), (10_000, 100_000, made.peak));
     assert_eq!(for_long.calls, made.calls, "reading a row allocates");
 }
+
+/// A worker swaps boxes for newer ones in a lookup, and keeps no memory of them.
+#[cfg(feature = "systems")]
+#[test]
+fn lookups_by_shared_boxes_allocate_nothing() {
+    use std::sync::Arc;
+
+    use firstmatch_core::cache::rule::{BoxUpdater, Config};
+    use firstmatch_core::engines::linear::{self, Linear};
+    use firstmatch_core::{Classifier, KeyBuf};
+    use firstmatch_net::systems::shared::{SharedBoxes, SharedLookup};
+
+    let text: String = (0..40).map(|port| format!("permit udp dport {}-{}\n", port * 10, port * 10 + 7)).collect();
+    let rules = firstmatch_formats::parse(&format!("family ipv4\n{text}"), &Default::default()).expect("rules").rules;
+    let lowered = firstmatch_core::rule::lower(&rules, &rules.schemas()[0], &Default::default()).expect("few");
+    let engine: Arc<dyn Classifier> = Arc::new(Linear::build(&lowered, &linear::Config::default()).expect("no budget"));
+    let updater = BoxUpdater::over(Arc::clone(&engine), &lowered, &Config::default()).expect("no budget");
+    let shared = SharedBoxes::new(updater, 2);
+    let mut workers = [0, 1].map(|worker| SharedLookup::new(&shared, worker));
+    let (mut rng, mut keys) = (Rng::new(3), KeyBuf::new(lowered.schema()));
+    let mut want = vec![None; 300];
+    for round in 0..600 {
+        keys.clear();
+        for _ in 0..300 {
+            let popular = if rng.one_in(8) { 400 } else { 50 };
+            keys.push()[..5].copy_from_slice(&[1, 2, 3, rng.below(popular) as u32, 17]);
+        }
+        engine.classify_batch(&mut engine.scratch(), keys.keys(), &mut want);
+        // The workers are at the newest boxes by turns, so that an update finds some that one of them has.
+        let (worker, mut best) = (&mut workers[usize::from(round % 3 == 0)], vec![None; 300]);
+        let ((), made) = counted(|| worker.improve(&keys.keys(), &mut best));
+        assert_eq!(best, want);
+        // The first search of each worker makes room for a batch of this length.
+        assert!(made.calls == 0 || round < 4, "{made:?} in round {round}");
+        shared.update();
+    }
+    let counts = shared.counts();
+    assert!(counts.published > 60 && counts.samples == 600 && counts.hits > 60_000, "{counts:?}");
+}

@@ -79,7 +79,7 @@ impl Bell {
 }
 
 /// Locks a mutex, also after a panic of another holder, because no panic of ours leaves data half changed.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

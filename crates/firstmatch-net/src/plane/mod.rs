@@ -84,6 +84,8 @@ mod state;
 mod worker;
 
 pub use affinity::Pinning;
+#[cfg(feature = "systems")]
+pub(crate) use bell::lock;
 pub use builder::{Link, MOST_CAPACITY, MOST_WORKERS, PlaneBuilder, StageId};
 pub use counters::{Flux, Occupancy, PlaneCounters, RingCounters, RingEnd, StageCounters, WorkerCounters};
 pub use ends::SendError;

@@ -6,6 +6,7 @@
 //! | form | steps | on a plane |
 //! |---|---|---|
 //! | copies | [`copies::whole`] | workers of a [`copies::source`] take packets and do all steps |
+//! | copies, shared boxes | [`shared::step`] | as copies, and a [`shared::updater`] that makes the boxes of a rule cache for all |
 //! | in parts | [`parts::steps`], one for each part of the rules | a [`chain`] of stages, each with any number of workers |
 //! | by fields | [`fields::steps`], one for each key word, then the first match | a [`chain`] |
 //!
@@ -79,6 +80,7 @@
 pub mod copies;
 pub mod fields;
 pub mod parts;
+pub mod shared;
 mod step;
 
 pub use step::{LookupMessage, LookupView, Step, StepWork, chain};

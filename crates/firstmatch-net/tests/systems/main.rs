@@ -1,3 +1,5 @@
 //! Tests of systems: the answers of every form are the oracle's.
 
+mod fixture;
 mod form;
+mod shared;

@@ -174,6 +174,11 @@ impl BoxUpdater {
         Ok(Self { engine, rules, config: config.clone(), level, scratch, version, updater })
     }
 
+    /// Returns the classifier whose answers the boxes have.
+    pub fn engine(&self) -> &Arc<dyn Classifier> {
+        &self.engine
+    }
+
     /// Returns empty boxes, which [`BoxUpdater::publish`] fills.
     pub fn boxes(&self) -> AnswerBoxes {
         let boxes = Boxes::new(self.engine.schema().words().len(), self.config.boxes());
