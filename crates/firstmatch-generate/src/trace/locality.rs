@@ -80,8 +80,15 @@ impl Locality {
         }
     }
 
-    /// Returns the exponent of Zipf's law for `pool` things, if popularity follows it.
-    fn exponent(self, pool: usize) -> Option<f64> {
+    /// Returns the exponent of Zipf's law for `pool` things; `None` if popularity does not follow it.
+    ///
+    /// ```
+    /// use firstmatch_generate::trace::Locality;
+    ///
+    /// let exponent = Locality::Entropy { bits: 5.345 }.exponent(1024).expect("it follows the law");
+    /// assert!((1.0..1.5).contains(&exponent));
+    /// ```
+    pub fn exponent(self, pool: usize) -> Option<f64> {
         match self {
             Self::Zipf { s } | Self::Flows { s, .. } => Some(s),
             Self::Entropy { bits } => Some(exponent_of(bits, pool)),

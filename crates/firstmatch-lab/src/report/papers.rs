@@ -10,8 +10,9 @@ use serde::Deserialize;
 
 use super::beside::{Claimed, Pair, beside};
 use super::page::{Figure, Table, details, figures, table};
-use super::plot::Look;
+use super::plot::{Form, Look, Series, chart};
 use super::records;
+use super::scale::Axis;
 use crate::reproduce::Verdict;
 
 /// Claim of a paper: a line of `<paper>/record.csv`, whose figures may be words.
@@ -54,6 +55,53 @@ pub(crate) struct Paper {
     head: Vec<String>,
     claims: Vec<Claim>,
     reasons: BTreeMap<String, String>,
+    courses: Vec<Course>,
+}
+
+/// Figures over time: `<entry>.csv` beside the record.
+#[derive(Debug)]
+struct Course {
+    entry: String,
+    /// Names of the columns; the first is the packets so far.
+    head: Vec<String>,
+    rows: Vec<Vec<f64>>,
+}
+
+/// Columns that stand for no engine.
+const YARDSTICKS: [&str; 2] = ["optimal static", "balanced"];
+
+impl Course {
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let mut csv = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+        let head = csv.headers()?.iter().map(str::to_owned).collect();
+        let rows =
+            csv.deserialize().collect::<Result<Vec<Vec<f64>>, _>>().with_context(|| path.display().to_string())?;
+        let entry = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self { entry, head, rows })
+    }
+
+    /// Draws edges a packet over the packets; a point is a window of them.
+    fn figure(&self, paper: &str) -> anyhow::Result<Figure> {
+        let (mut series, mut legend) = (Vec::new(), Vec::new());
+        for (column, name) in self.head.iter().enumerate().skip(1) {
+            let yardstick = YARDSTICKS.iter().position(|yardstick| yardstick == name);
+            let look = yardstick.map_or_else(|| Look::engine(column - 1), Look::yardstick);
+            let form = if yardstick.is_some() { Form::Front } else { Form::Line };
+            let points = self.rows.iter().map(|row| (row[0], row[column])).collect();
+            series.push(Series { look, form, points });
+            legend.push((look, name.clone()));
+        }
+        let (x, y) = (Axis::linear("packets"), Axis::linear("edges a packet"));
+        let cells = |row: &Vec<f64>| row.iter().map(ToString::to_string).collect();
+        Ok(Figure {
+            title: format!("{}, over time", self.entry),
+            caption: String::new(),
+            svg: chart(&format!("{paper}, {}, over time", self.entry), &x, &y, &series)?,
+            legend,
+            table: Table { head: self.head.clone(), rows: self.rows.iter().map(cells).collect(), words: false },
+        })
+    }
 }
 
 /// Reads all papers that have a record below a folder.
@@ -82,9 +130,14 @@ impl Paper {
                 toml::from_str(&fs::read_to_string(&expected).with_context(named)?).with_context(named)?;
             reasons.extend(claims.into_iter().filter_map(|claim| Some((claim.id, claim.reason?))));
         }
+        let beside = fs::read_dir(path.parent().unwrap_or(&path)).with_context(|| path.display().to_string())?;
+        let mut beside = beside.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+        beside.retain(|other| *other != path && other.extension().is_some_and(|extension| extension == "csv"));
+        beside.sort_unstable();
+        let courses = beside.iter().map(|path| Course::read(path)).collect::<anyhow::Result<_>>()?;
         let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
         let name = claims.first().map_or(folder, |claim| claim.paper.clone());
-        Ok(Self { name, path, head, claims, reasons })
+        Ok(Self { name, path, head, claims, reasons, courses })
     }
 
     fn count(&self, verdict: Verdict) -> usize {
@@ -153,6 +206,7 @@ fn of_paper(paper: &Paper) -> anyhow::Result<Markup> {
             paper.claims.iter().filter(|claim| claim.entry == entry && claim.unit == unit).collect();
         all.extend(figure(&paper.name, entry, unit, &claims)?);
     }
+    all.extend(paper.courses.iter().map(|course| course.figure(&paper.name)).collect::<anyhow::Result<Vec<_>>>()?);
     let tally = Verdict::ALL.map(|verdict| format!("{}: {}", verdict.name(), paper.count(verdict)));
     Ok(html! {
         h3 { (paper.name) }

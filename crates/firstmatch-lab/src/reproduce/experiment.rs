@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use super::claims::Claims;
 use super::{
-    Emit, boxes, contest, distinct, distribution, example, expansion, instructions, loads, memory, model, partitions,
-    prefixes, rate, series, sweep,
+    Emit, adapt, boxes, contest, distinct, distribution, example, expansion, instructions, loads, memory, model,
+    partitions, prefixes, rate, series, sweep,
 };
 
 /// Entries by name.
@@ -68,6 +68,8 @@ macro_rules! kinds {
 kinds! {
     /// Structure or answers of engines over a few rules.
     "example" = example::Example;
+    /// Search trees that turn with traffic.
+    "adapt" = adapt::Adapt;
     /// Distinct conditions of rules by field.
     "distinct" = distinct::Distinct;
     /// Loads of a lookup by an equation, and as an engine counts them.

@@ -6,8 +6,9 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use firstmatch_core::RuleSet;
 use firstmatch_core::rule::{Priority, RuleSpec};
+use firstmatch_core::schema::Family;
 use firstmatch_generate::rules::Scope;
-use firstmatch_generate::{Profile, openflow, rules};
+use firstmatch_generate::{Profile, npf, openflow, rules};
 use indicatif::ProgressBar;
 
 use crate::definition::OPENFLOW;
@@ -78,6 +79,9 @@ impl Plan<'_> {
     }
 }
 
+/// Rules of each profile whose values are pooled for `npf`.
+const POOLED: usize = 1000;
+
 /// Source of lists: one profile, or several that have an equal share of each list.
 pub(super) struct Lists(Vec<Source>);
 
@@ -86,6 +90,8 @@ enum Source {
     Profile(Box<Profile>),
     /// OpenFlow rules with these ratios of distinct values.
     Openflow([f64; 15]),
+    /// Rules of random prefixes, with other values of these pools.
+    Npf(Box<npf::Pools>),
 }
 
 impl Lists {
@@ -93,11 +99,18 @@ impl Lists {
     ///
     /// They are built-in profiles, or the parameter files of these names in a folder. Profiles without a protocol are
     /// always built-in, because parameter files have one. `openflow` has the 15 fields of OpenFlow; `openflow*0.5` has
-    /// them with half of the distinct values.
+    /// them with half of the distinct values. `npf` has the values of `acl1` and `fw1` behind random prefixes, as Section 4.6
+    /// of its thesis.
     pub(super) fn of(name: &str, seeds: Option<&Path>) -> anyhow::Result<Self> {
         let one = |name: &str| {
             if let Some(factor) = factor(name)? {
                 return Ok(Source::Openflow(openflow::TABLE_III.map(|ratio| (ratio * factor).min(1.0))));
+            }
+            if name == "npf" {
+                let lists = Self::of("acl1", seeds)?.0.into_iter().chain(Self::of("fw1", seeds)?.0);
+                let sets = lists.map(|source| Self(vec![source]).list(POOLED, Bias::default(), 1));
+                let sets = sets.collect::<anyhow::Result<Vec<_>>>()?;
+                return Ok(Source::Npf(Box::new(npf::Pools::of_rules(Family::Ipv4, &sets))));
             }
             let profile = match (seeds, name.parse::<Profile>()) {
                 (_, Ok(profile)) if !profile.has_protocol => profile,
@@ -123,6 +136,7 @@ impl Lists {
                     rules::Config { rules: share, seed, profile, smoothing, scope, fewer: true, ..Default::default() };
                 rules::generate(&config)
             }
+            Source::Npf(pools) => npf::generate(pools, npf::Addresses::Random, share, seed),
             &Source::Openflow(ratios) => {
                 openflow::generate(&openflow::Config { rules: share, seed, ratios, ..Default::default() })
             }

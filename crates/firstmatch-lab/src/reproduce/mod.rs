@@ -2,6 +2,7 @@
 //!
 //! `papers/README.md` documents the files.
 
+mod adapt;
 mod bench;
 mod boxes;
 mod claims;
@@ -76,13 +77,15 @@ struct Outcome {
     nearby: Vec<(Measured, Reach)>,
     /// Digest of the rules, the keys and the answers; empty without rules.
     digest: String,
+    /// Figures over time, as CSV that is kept beside the record.
+    course: Option<String>,
 }
 
 impl Outcome {
     /// Returns the outcome of a measurement without noise, or of one that is only stated.
     fn exact(claim: &str, measured: Measured, digest: &str) -> Self {
         let (claim, digest) = (claim.to_owned(), digest.to_owned());
-        Self { claim, measured, reach: Reach::Whole, nearby: Vec::new(), digest }
+        Self { claim, measured, reach: Reach::Whole, nearby: Vec::new(), digest, course: None }
     }
 }
 
@@ -206,7 +209,10 @@ fn one(
             let claim = claim.with_context(|| format!("{key}: there is no claim `{}`", outcome.claim))?;
             let (row, verdict) = judged(key, claim, Some(&outcome));
             verdicts.push(verdict);
-            record.as_mut().map_or(Ok(()), |record| record.put(row.clone()))?;
+            if let Some(record) = &mut record {
+                record.put(row.clone())?;
+                outcome.course.iter().try_for_each(|course| record.put_course(&claim.entry, course))?;
+            }
             rows.push(row);
             Ok(())
         };

@@ -82,6 +82,14 @@ impl<'a> Record<'a> {
         self.paper.folder.join("record.csv")
     }
 
+    /// Writes the figures over time of an entry to a file of its own, `<entry>.csv`.
+    pub(super) fn put_course(&self, entry: &str, course: &str) -> anyhow::Result<()> {
+        let path = self.paper.folder.join(format!("{entry}.csv"));
+        let Machine { commit, date, .. } = self.machine;
+        let head = format!("# firstmatch-lab reproduce {}/{entry}; commit {commit}; {date}\n", self.paper.key);
+        fs::write(&path, head + course).with_context(|| path.display().to_string())
+    }
+
     /// Writes a new file and puts it in the place of the old one, which is never half written.
     fn write(&self) -> anyhow::Result<()> {
         let mut out = Vec::new();

@@ -186,7 +186,7 @@ impl Engine for Npf {
             overflow: 0,
             keeps_shadowed: true,
             counts: NamedCounts::from([
-                ("intervals", self.words.iter().map(|word| word.starts.len() as u64).sum()),
+                ("nodes", self.words.iter().map(|word| word.starts.len() as u64).sum()),
                 ("words read", self.read.len() as u64),
                 ("scratch bytes", self.scratch_bytes() as u64),
             ]),

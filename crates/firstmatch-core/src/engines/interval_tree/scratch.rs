@@ -61,7 +61,10 @@ impl Shapes {
         self.shapes.get(word)
     }
 
-    /// Rebuilds the tree of a word by a weight for each interval, in order, as a reconstruction does.
+    /// Rebuilds the tree of a word by a weight for each interval, in order.
+    ///
+    /// A root is the first node at which the sum of the weights exceeds half, so the tree is nearly optimal. Each weight
+    /// counts 1 more than it is, which keeps the depth logarithmic.
     ///
     /// Trees that are rebuilt at intervals, without counting meanwhile ([`freeze`](Self::freeze)), are those that the
     /// thesis compares with (Figure 4.10).
@@ -72,9 +75,8 @@ impl Shapes {
         let shape = &mut self.shapes[word];
         assert_eq!(weights.len(), shape.nodes(), "a weight for each interval");
         let mut sums: Vec<u64> = weights.iter().map(|&weight| weight.into()).collect();
-        let total = sums.iter().sum();
         sums.push(0);
-        shape.rebuild(&mut sums, total);
+        shape.rebuild(&mut sums, 1);
     }
 
     /// Stops counting hits, so that no tree turns; `false` counts the next packet again.

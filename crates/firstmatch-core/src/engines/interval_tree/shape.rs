@@ -323,20 +323,20 @@ impl Shape {
             *sum = own(&self.nodes, at);
             total += *sum;
         }
-        self.rebuild(sums, total);
+        // A weight of at least 1 keeps the depth logarithmic.
+        let mean = (total / self.nodes.len() as u64).max(1);
+        self.rebuild(sums, mean);
         self.counters.reconstructions += 1;
     }
 
-    /// Rebuilds the tree by a weight for each node, whose sum is `total`; it leaves `weights` overwritten.
+    /// Rebuilds the tree by a weight for each node, to each of which it adds `more`; it leaves `weights` overwritten.
     ///
     /// `weights` has one place more than there are nodes.
-    pub(super) fn rebuild(&mut self, weights: &mut [u64], total: u64) {
+    pub(super) fn rebuild(&mut self, weights: &mut [u64], more: u64) {
         let sums = &mut weights[..=self.nodes.len()];
-        // A weight of at least 1 keeps the depth logarithmic.
-        let mean = (total / self.nodes.len() as u64).max(1);
         let mut sum = 0;
         for before in &mut *sums {
-            (*before, sum) = (sum, sum + *before + mean);
+            (*before, sum) = (sum, sum + *before + more);
         }
         self.root = plant(&mut self.nodes, sums, 0, |weight| u32::try_from(weight / 2).unwrap_or(u32::MAX));
         (self.is_due, self.lookups_since, self.window) = (false, 0, Window::default());
