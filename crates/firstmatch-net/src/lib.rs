@@ -6,8 +6,8 @@
 //!   gzip or zstd. It reads them as streams, so that memory does not depend on the size of the file. It needs the
 //!   feature `captures`, which is on by default.
 //! - `plane` carries packets through stages of threads with rings between them. It needs the feature `plane`.
-//! - `systems` are planes over engines: lookups as steps, by copies, in parts or by fields. It needs the feature
-//!   `systems`.
+//! - `systems` are planes over engines: lookups as steps, by copies, in parts, by fields or behind shared boxes. It needs
+//!   the feature `systems`.
 //!
 //! ```no_run
 //! use firstmatch_core::{Policy, Schema};

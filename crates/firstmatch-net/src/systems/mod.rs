@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | copies | [`copies::whole`] | workers of a [`copies::source`] take packets and do all steps |
 //! | copies, shared boxes | [`shared::step`] | as copies, and a [`shared::updater`] that makes the boxes of a rule cache for all |
+//! | Storm's | a step for packets in no box | [`storm::stages`]: a stage of boxes before it, and an updater |
 //! | in parts | [`parts::steps`], one for each part of the rules | a [`chain`] of stages, each with any number of workers |
 //! | by fields | [`fields::steps`], one for each key word, then the first match | a [`chain`] |
 //!
@@ -77,10 +78,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod advice;
 pub mod copies;
 pub mod fields;
 pub mod parts;
 pub mod shared;
 mod step;
+pub mod storm;
 
 pub use step::{LookupMessage, LookupView, Step, StepWork, chain};

@@ -30,10 +30,12 @@ use firstmatch_core::cache::rule::{AnswerBoxes, BoxSearch, BoxUpdater};
 use firstmatch_core::{Classifier, KeyBuf, Keys, Match, Schema, Scratch};
 
 use super::step::{LookupMessage, LookupView, Step};
-use crate::plane::{Message, Outputs, PlaneBuilder, Pulled, StageId, lock};
+use crate::plane::{Control, Controller, Message, Outputs, PlaneBuilder, Pulled, StageId, lock};
 
 /// Most misses that are looked up together.
 const MOST_MISSES: usize = 128;
+/// Pause of an updater that has found no key.
+const LEAST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Boxes that one updater makes for the workers of one plane.
 pub struct SharedBoxes {
@@ -84,6 +86,16 @@ pub struct SharedCounts {
     pub published: u64,
 }
 
+/// Result of a round over the slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Updated {
+    /// Number of keys that were taken.
+    pub samples: usize,
+    /// Whether boxes were published.
+    pub is_published: bool,
+}
+
 impl fmt::Debug for SharedBoxes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedBoxes").field("workers", &self.slots.len()).field("engine", &self.engine).finish()
@@ -108,10 +120,10 @@ impl SharedBoxes {
 
     /// Takes the newest key of each worker that left one, and publishes boxes if there is cause to.
     ///
-    /// Returns the number of keys taken. One thread calls it again and again; another would wait for it.
-    pub fn update(&self) -> usize {
+    /// One thread calls it again and again; another would wait for it.
+    pub fn update(&self) -> Updated {
         let Updating { updater, made, key } = &mut *lock(&self.updating);
-        let (mut taken, mut is_new) = (0, false);
+        let (mut samples, mut is_new) = (0, false);
         for slot in &self.slots {
             let Ok(mut sample) = slot.sample.try_lock() else { continue };
             if !std::mem::take(&mut sample.is_new) {
@@ -120,7 +132,7 @@ impl SharedBoxes {
             std::mem::swap(&mut sample.key, key);
             drop(sample);
             is_new |= updater.sample(key.keys());
-            taken += 1;
+            samples += 1;
         }
         if is_new {
             let free = made.iter_mut().position(|boxes| Arc::get_mut(boxes).is_some());
@@ -134,7 +146,7 @@ impl SharedBoxes {
             *lock(&self.published) = Arc::clone(&made[at]);
             self.stamp.fetch_add(1, Ordering::Release);
         }
-        taken
+        Updated { samples, is_published: is_new }
     }
 
     /// Returns the counts so far.
@@ -189,11 +201,11 @@ impl BoxReader {
 
     /// Improves the matches of keys in a box, and returns the indices of all other keys, in order.
     ///
-    /// Returns `None` if there are no boxes of the rules as they are, so that no key is in one.
+    /// Without boxes of the rules as they are, these are all keys.
     ///
     /// # Panics
     /// If `best` does not have as many elements as `keys`.
-    pub fn improve(&mut self, keys: &Keys<'_>, best: &mut [Option<Match>]) -> Option<&[u32]> {
+    pub fn improve(&mut self, keys: &Keys<'_>, best: &mut [Option<Match>]) -> &[u32] {
         let slot = &self.shared.slots[self.worker];
         let count = |count: &AtomicU64, more: usize| {
             // Nobody else writes it.
@@ -215,12 +227,9 @@ impl BoxReader {
         {
             (self.boxes, self.stamp) = (Arc::clone(&published), stamp);
         }
-        if self.boxes.is_empty() || self.boxes.version() != version {
-            return None;
-        }
-        let open = self.boxes.improve(&mut self.search, keys, best);
+        let open = self.boxes.improve(version, &mut self.search, keys, best);
         count(&slot.hits, best.len() - open.len());
-        Some(open)
+        open
     }
 }
 
@@ -261,9 +270,10 @@ impl SharedLookup {
     /// If `best` does not have as many elements as `keys`.
     pub fn improve(&mut self, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         let Self { engine, scratch, reader, misses, best: found } = self;
-        let Some(open) = reader.improve(keys, best).filter(|open| open.len() < best.len()) else {
+        let open = reader.improve(keys, best);
+        if open.len() == best.len() {
             return engine.improve_batch(scratch, keys, best);
-        };
+        }
         for open in open.chunks(MOST_MISSES) {
             misses.clear();
             found.clear();
@@ -292,17 +302,31 @@ pub fn step<T: LookupMessage>(shared: &Arc<SharedBoxes>) -> Step<T> {
 
 /// Adds the stage `updater` of one worker, which updates shared boxes until all their workers have ended.
 ///
-/// It sleeps for `pause` after each round over the slots, and for a millisecond if they were empty.
+/// It sleeps for `pause` after each round over the slots, and for a millisecond at least if they were empty.
 pub fn updater<T: Message>(builder: &mut PlaneBuilder<T>, shared: &Arc<SharedBoxes>, pause: Duration) -> StageId {
+    controlling(builder, shared, pause, |_: &Control| ())
+}
+
+/// Adds an updater as [`updater`], which ticks a copy of `controller` at its start and after each publication.
+pub(super) fn controlling<T: Message>(
+    builder: &mut PlaneBuilder<T>,
+    shared: &Arc<SharedBoxes>,
+    pause: Duration,
+    controller: impl Controller + Clone + Sync + 'static,
+) -> StageId {
     let shared = Arc::clone(shared);
-    builder.source("updater", 1, move |_| {
-        let shared = Arc::clone(&shared);
+    builder.source("updater", 1, move |seat| {
+        let (shared, mut controller, control) = (Arc::clone(&shared), controller.clone(), seat.control.clone());
+        controller.tick(&control);
         move |_: &mut Outputs<T>| {
             if shared.is_ended() {
                 return Pulled::End;
             }
-            let taken = shared.update();
-            thread::sleep(if taken == 0 { pause.max(Duration::from_millis(1)) } else { pause });
+            let Updated { samples, is_published } = shared.update();
+            if is_published {
+                controller.tick(&control);
+            }
+            thread::sleep(if samples == 0 { pause.max(LEAST_PAUSE) } else { pause });
             Pulled::Packets(0)
         }
     })

@@ -124,22 +124,25 @@ pub fn chain<T: Message>(
     link: Link,
 ) -> Vec<StageId> {
     assert_eq!(steps.len(), workers.len(), "one number of workers for each step");
-    let add = |(step, &workers): (&Step<T>, &usize)| {
-        let step = step.clone();
-        builder.stage(&step.name.clone(), workers, move |seat| {
-            let mut work = step.worker(seat);
-            move |message: T, out: &mut Outputs<T>| {
-                if let Some(message) = work(message) {
-                    out.send(message);
-                }
-            }
-        })
-    };
-    let stages: Vec<StageId> = steps.iter().zip(workers).map(add).collect();
+    let stages: Vec<StageId> =
+        steps.iter().zip(workers).map(|(step, &workers)| stage(builder, step, workers)).collect();
     for pair in stages.windows(2) {
         if let [from, to] = *pair {
             builder.link(from, to, link);
         }
     }
     stages
+}
+
+/// Adds a stage for a step; the first link of the stage gets the messages that the step passes on.
+pub(super) fn stage<T: Message>(builder: &mut PlaneBuilder<T>, step: &Step<T>, workers: usize) -> StageId {
+    let step = step.clone();
+    builder.stage(&step.name.clone(), workers, move |seat| {
+        let mut work = step.worker(seat);
+        move |message: T, out: &mut Outputs<T>| {
+            if let Some(message) = work(message) {
+                out.send(message);
+            }
+        }
+    })
 }

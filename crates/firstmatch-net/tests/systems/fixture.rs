@@ -7,6 +7,7 @@ use firstmatch_core::engines::registry::{ENGINES, Settings};
 use firstmatch_core::rule::{ExpansionLimits, FieldValues, Lowered, RuleSet, first_match, lower};
 use firstmatch_core::{Classifier, KeyBuf, Match, Schema};
 use firstmatch_net::plane::{FlowHash, Link, Message, PlaneBuilder, ResultOrder};
+use firstmatch_net::systems::storm::SplitMessage;
 use firstmatch_net::systems::{LookupMessage, LookupView, Step, chain, parts};
 use firstmatch_testkit::rng::Rng;
 
@@ -36,6 +37,23 @@ impl Message for Rows {
 impl LookupMessage for Rows {
     fn view(&mut self) -> LookupView<'_> {
         LookupView { keys: self.keys.keys(), best: &mut self.best, words: &mut self.words }
+    }
+}
+
+impl SplitMessage for Rows {
+    fn empty(&self) -> Self {
+        let keys = KeyBuf::new(self.keys.schema());
+        Self { flow: self.flow, keys, numbers: Vec::new(), best: Vec::new(), words: Vec::new() }
+    }
+
+    fn split_off(&mut self, indices: &[u32], into: &mut Self) {
+        let whole = std::mem::replace(self, self.empty());
+        for at in 0..whole.numbers.len() {
+            let to = if indices.binary_search(&(at as u32)).is_ok() { &mut *into } else { &mut *self };
+            to.keys.push().copy_from_slice(whole.keys.keys().row(at));
+            to.numbers.push(whole.numbers[at]);
+            to.best.push(whole.best[at]);
+        }
     }
 }
 
@@ -135,10 +153,25 @@ impl Fixture {
         assert!(answers.iter().all(|&count| count == 1));
     }
 
+    /// Returns messages of `packets` packets, a multiple of those there are: the same ones over and over, numbered from 0.
+    pub(crate) fn numbered(&self, packets: usize, batch: usize) -> impl Iterator<Item = Rows> {
+        let messages = self.messages(3, batch, 0);
+        let rounds = packets / self.keys.len();
+        (0..rounds).flat_map(move |round| {
+            let more = (round * messages.iter().map(Message::packets).sum::<usize>()) as u32;
+            let again = |rows: &Rows| {
+                let numbers = rows.numbers.iter().map(|number| number + more).collect();
+                Rows { numbers, ..rows.clone() }
+            };
+            messages.iter().map(again).collect::<Vec<_>>()
+        })
+    }
+
     /// Compares the answers of a message and counts them by packet.
     pub(crate) fn check(&self, rows: &Rows, answers: &mut [u32]) {
+        assert_eq!((rows.keys.len(), rows.best.len()), (rows.numbers.len(), rows.numbers.len()));
         for (&number, best) in rows.numbers.iter().zip(&rows.best) {
-            assert_eq!(*best, self.expected[number as usize], "packet {number}");
+            assert_eq!(*best, self.expected[number as usize % self.expected.len()], "packet {number}");
             answers[number as usize] += 1;
         }
     }

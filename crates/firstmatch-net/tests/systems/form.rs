@@ -1,4 +1,4 @@
-//! The forms with real lookups: copies, in parts, by fields and Storm's.
+//! The forms with real lookups: copies, in parts and by fields.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use firstmatch_net::systems::{Step, copies, fields, parts};
 
 use crate::fixture::{Fixture, Rows};
 
-/// Message of Storm's plane.
+/// Message of a plane whose rules come back.
 enum Carried {
     Rows(Rows),
     /// The latest packet of a cache, with its answer, for the updater.
@@ -130,9 +130,10 @@ fn rules_that_no_field_search_takes_are_refused() {
     assert_eq!(many, "8193 regions; expected at most 8192");
 }
 
-/// Storm: hits leave from the caches, misses from the classifiers; samples go to the updater, whose rules come back.
+/// Hits leave from the caches, misses from the classifiers; samples go to an updater, whose rules come back by a lossy
+/// link to an earlier stage.
 #[test]
-fn storm() {
+fn rules_come_back_by_a_lossy_link() {
     let fixture = Fixture::new(200, 400);
     let engine = fixture.engine("bit_select", &fixture.lowered);
     let mut builder = PlaneBuilder::new();

@@ -3,3 +3,4 @@
 mod fixture;
 mod form;
 mod shared;
+mod storm;

@@ -15,8 +15,7 @@ use crate::rule::Lowered;
 
 /// Boxes as they were published, for threads that only search them.
 ///
-/// Their answers are those of one [version](Classifier::version) of the classifier. The caller reads the version before
-/// it searches, and searches no boxes of another version.
+/// Their answers are those of one [version](Classifier::version) of the classifier.
 #[derive(Debug)]
 pub struct AnswerBoxes {
     boxes: Boxes,
@@ -31,24 +30,25 @@ impl AnswerBoxes {
         self.version
     }
 
-    /// Whether there is no box, so that a search finds nothing.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.boxes.is_empty()
-    }
-
     /// Improves the matches of keys that lie in a box, and returns the indices of all other keys, in order.
     ///
-    /// It allocates only for a batch that is longer than any before it in `search`.
+    /// `version` is that of the classifier, read when the batch began. Boxes of another version hold no key. It
+    /// allocates only for a batch that is longer than any before it in `search`.
     ///
     /// # Panics
     /// If `best` does not have as many elements as `keys`.
-    pub fn improve<'a>(&self, search: &'a mut BoxSearch, keys: &Keys<'_>, best: &mut [Option<Match>]) -> &'a [u32] {
+    pub fn improve<'a>(
+        &self,
+        version: u64,
+        search: &'a mut BoxSearch,
+        keys: &Keys<'_>,
+        best: &mut [Option<Match>],
+    ) -> &'a [u32] {
         assert_eq!(keys.len(), best.len(), "a match for each key");
         let BoxSearch { found, open } = search;
         open.clear();
         open.reserve(best.len());
-        if self.is_empty() {
+        if self.boxes.is_empty() || self.version != version {
             open.extend(0..best.len() as u32);
         } else {
             dispatch(self.level, Search { boxes: &self.boxes, found, keys: *keys, best, open });
@@ -129,8 +129,8 @@ impl Search<'_> {
 /// }
 /// // The first two keys have the second rule and are in one box, from which the third key's rule is cut away.
 /// let mut best = [None; 3];
-/// assert_eq!(boxes.version(), engine.version());
-/// assert_eq!(boxes.improve(&mut BoxSearch::new(3), &keys.keys(), &mut best), [2]);
+/// let mut search = BoxSearch::new(3);
+/// assert_eq!(boxes.improve(engine.version(), &mut search, &keys.keys(), &mut best), [2]);
 /// assert!(best[0].is_some() && best[1] == best[0] && best[2].is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -441,21 +441,24 @@ fn published_boxes_are_of_one_version() {
         let (shared, overlaps): (Arc<dyn Classifier>, Arc<dyn Overlaps>) = (engine.clone(), engine.clone());
         let mut updater = BoxUpdater::new(shared, overlaps, &config).expect("no level is forced");
         let (mut boxes, mut search) = (updater.boxes(), BoxSearch::new(0));
-        assert!(boxes.is_empty() && boxes.improve(&mut search, &all.keys(), &mut [None; 256]).len() == 256);
+        assert_eq!(boxes.improve(boxes.version(), &mut search, &all.keys(), &mut [None; 256]).len(), 256);
         let mut sample = |key: [u32; 2]| {
             let is_new = updater.sample(rows(rules.schema(), [key]).keys());
             if is_new {
                 updater.publish(&mut boxes);
             }
             let (mut best, mut hits) = ([None; 256], 256);
-            let open = boxes.improve(&mut search, &all.keys(), &mut best);
+            let version = boxes.version();
+            assert_eq!(boxes.improve(version + 1, &mut search, &all.keys(), &mut best).len(), 256);
+            assert_eq!(best, [None; 256], "boxes of another version");
+            let open = boxes.improve(version, &mut search, &all.keys(), &mut best);
             hits -= open.len();
             for (row, best) in best.iter().enumerate() {
                 let is_hit = open.binary_search(&(row as u32)).is_err();
                 let want = first(&rules, all.keys().row(row)).filter(|_| is_hit);
                 assert_eq!(*best, want, "row {row}");
             }
-            (is_new, hits, boxes.version())
+            (is_new, hits, version)
         };
         let version = Classifier::version(&*engine);
         assert_eq!(sample([2, 8]), (true, 63, version), "the box 1 to 9, 4 to 10");
