@@ -16,7 +16,7 @@ use super::simulate::{Costs, Feed, Link, Model, Spread, Stage, Work, simulate};
 use crate::statistics::Summary;
 
 /// Messages that a worker takes from a ring at once, as a plane does by default.
-const CHUNK: usize = 32;
+pub(crate) const CHUNK: usize = 32;
 /// Messages that a ring holds.
 pub(crate) const CAPACITY: usize = 16;
 /// Looks of a thread that has a core of its own, before it blocks, as in the plane.
@@ -168,7 +168,8 @@ pub(crate) fn model(costs: &Costs, lookups: &Lookups, setup: &Setup, services: &
         (stages, links)
     };
     let batch = setup.batch as f64;
-    let mut model = Model { stages, links, cores: setup.cores, batch, chunk: CHUNK, costs: *costs, seed: 1 };
+    let (cores, gathered) = (setup.cores, None);
+    let mut model = Model { stages, links, gathered, cores, batch, chunk: CHUNK, costs: *costs, seed: 1 };
     // Cores without a thread do nothing.
     model.cores = model.cores.min(model.threads());
     model

@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use super::claims::Claims;
 use super::{
-    Emit, adapt, boxes, contest, distinct, distribution, example, expansion, instructions, loads, memory, model,
-    partitions, prefixes, rate, series, sweep,
+    Emit, adapt, advice, boxes, contest, distinct, distribution, example, expansion, instructions, loads, memory,
+    model, partitions, prefixes, rate, series, sweep,
 };
 
 /// Entries by name.
@@ -80,6 +80,8 @@ kinds! {
     "partitions" = partitions::Partitions;
     /// Comparison of speed or memory on generated rule sets.
     "contest" = contest::Contest;
+    /// Workers of Storm's stages.
+    "advice" = advice::Advice;
     /// Hits and boxes of a rule cache.
     "boxes" = boxes::Boxes;
     /// Bytes by part and by the number of rules.

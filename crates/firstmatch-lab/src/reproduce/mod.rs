@@ -3,6 +3,7 @@
 //! `papers/README.md` documents the files.
 
 mod adapt;
+mod advice;
 mod bench;
 mod boxes;
 mod claims;

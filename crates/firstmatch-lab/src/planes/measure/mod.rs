@@ -7,6 +7,7 @@
 
 mod rows;
 mod stopwatch;
+mod storm;
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +26,7 @@ use rows::{Rows, Slots};
 use stopwatch::{Stopwatch, Times};
 
 pub(crate) use stopwatch::Service;
+pub(crate) use storm::StormTimes;
 
 /// Form of a plane.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub(crate) enum Form {
     Parts,
     /// A stage for each key word, which passes on the regions that match so far, and one that takes the first.
     Fields,
+    /// A stage of boxes and one of whole lookups, which [`StormTimes`] has.
+    Storm,
 }
 
 /// Lookup in steps, one for each stage.
@@ -132,6 +136,7 @@ impl Lookups {
                 ensure!(stages == words + 1, "{stages} stages; expected {}, one a key word and one more", words + 1);
                 fields::steps(&lowered)?
             }
+            Form::Storm => anyhow::bail!("Storm's form has no plane to measure; expected another form"),
         };
         Ok(Self { form, steps, keys: Arc::clone(keys), width })
     }

@@ -24,7 +24,7 @@ impl Service {
         Self { mean, shape: Arc::new([1.0]) }
     }
 
-    fn of(mut times: Vec<f64>) -> Self {
+    pub(super) fn of(mut times: Vec<f64>) -> Self {
         times.sort_unstable_by(f64::total_cmp);
         let longest = times.get(times.len() / 2).map_or(0.0, |median| median * LONGEST);
         times.retain(|time| *time <= longest);

@@ -13,12 +13,15 @@
 //! | messages | taken from a ring by the chunk; sending and receiving have a cost, more between two cores |
 //! | waiting | looks for a while and then blocks; where threads share cores, each look gives the core away |
 //! | waking | costs the waking thread time, and the woken one runs later |
+//! | gathering | a share of the packets fills messages of a batch, where it may change over time and move workers |
 //! | sources | bring in messages as fast as rings take them, or packets at a rate |
 //!
 //! Caches, memory and the placing of threads are not in the model, except as far as the given times have them. So a
 //! projection beyond the cores that times were measured on assumes that more cores slow each other down no further.
 
 use std::sync::Arc;
+
+use firstmatch_net::systems::storm::Dynamic;
 
 mod calendar;
 mod run;
@@ -32,6 +35,7 @@ pub(crate) use run::simulate;
 pub(crate) struct Model {
     pub(crate) stages: Vec<Stage>,
     pub(crate) links: Vec<Link>,
+    pub(crate) gathered: Option<Gathered>,
     pub(crate) cores: usize,
     /// Packets of a message that a source brings in.
     pub(crate) batch: f64,
@@ -97,6 +101,17 @@ pub(crate) struct Link {
     pub(crate) share: f64,
 }
 
+/// Link whose share of the packets is gathered into messages of a batch, as the misses of Storm's boxes are.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Gathered {
+    pub(crate) link: usize,
+    /// Share of the packets that takes the link, with the time from which on it does; the first is from the start.
+    pub(crate) course: Arc<[(f64, f64)]>,
+    /// Assignment of workers to the stages at the two ends, packets that all rings of the link hold, and nanoseconds from
+    /// one change to the next. Active workers of a paced stage take the packets of all.
+    pub(crate) dynamic: Option<(Dynamic, u64, f64)>,
+}
+
 /// Costs of handing messages on and of sharing cores, in nanoseconds of CPU time unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Costs {
@@ -153,6 +168,10 @@ pub(crate) struct Outcome {
     pub(crate) at_work: Vec<f64>,
     /// Number of times that a thread blocked.
     pub(crate) blocks: u64,
+    /// Time of the last drop, the warm-up included; 0 without one.
+    pub(crate) last_drop: f64,
+    /// Workers of each stage that were sent messages at the end.
+    pub(crate) active: Vec<usize>,
 }
 
 impl Model {

@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::calendar::Calendar;
-use super::{Feed, Model, Outcome, Spread};
+use super::{Feed, Gathered, Link, Model, Outcome, Spread};
 
 /// Looks at a condition before a thread blocks where threads share cores, as in the plane.
 const YIELDS: u32 = 4;
@@ -44,6 +44,12 @@ struct Ring {
 struct Output {
     rings: Vec<usize>,
     share: f64,
+    /// Stage at the end.
+    to: usize,
+    is_gathered: bool,
+    /// Packets gathered for the next message, and number of messages that were gathered.
+    kept: f64,
+    sent: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,6 +74,8 @@ enum Awaited {
 #[derive(Debug)]
 struct Thread {
     stage: usize,
+    /// Index of the worker in its stage.
+    place: usize,
     inputs: Vec<usize>,
     outputs: Vec<Output>,
     state: State,
@@ -121,6 +129,8 @@ enum Event {
     Over { thread: usize, epoch: u64 },
     /// A thread becomes ready.
     Ready { thread: usize, epoch: u64 },
+    /// Workers may move between stages.
+    Assign,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -151,6 +161,8 @@ pub(super) struct Simulation<'a> {
     dropped: f64,
     done: f64,
     blocks: u64,
+    last_drop: f64,
+    active: Vec<usize>,
 }
 
 /// Simulates a model for `nanos` nanoseconds, of which the first fifth warms up.
@@ -175,6 +187,8 @@ pub(crate) fn simulate(model: &Model, nanos: f64) -> Outcome {
         busy: (after.busy - before.busy) / time / model.cores as f64,
         at_work: at_work.collect(),
         blocks: after.blocks - before.blocks,
+        last_drop: simulation.last_drop,
+        active: simulation.active,
     }
 }
 
@@ -191,8 +205,9 @@ pub(super) struct Counts {
 
 impl<'a> Simulation<'a> {
     pub(super) fn new(model: &'a Model) -> Self {
-        let thread = |stage: usize| Thread {
+        let thread = |stage: usize, place: usize| Thread {
             stage,
+            place,
             inputs: Vec::new(),
             outputs: Vec::new(),
             state: State::Away,
@@ -216,13 +231,14 @@ impl<'a> Simulation<'a> {
         };
         let stages = model.stages.iter().enumerate();
         let mut threads: Vec<Thread> =
-            stages.flat_map(|(stage, plan)| (0..plan.workers).map(move |_| thread(stage))).collect();
+            stages.flat_map(|(stage, plan)| (0..plan.workers).map(move |place| thread(stage, place))).collect();
         let of = |stage: usize| {
             let first: usize = model.stages[..stage].iter().map(|plan| plan.workers).sum();
             first..first + model.stages[stage].workers
         };
         let mut rings = Vec::new();
-        for link in &model.links {
+        for (at, link) in model.links.iter().enumerate() {
+            let is_gathered = model.gathered.as_ref().is_some_and(|gathered| gathered.link == at);
             for sender in of(link.from) {
                 let mut own = Vec::new();
                 for receiver in of(link.to) {
@@ -232,15 +248,19 @@ impl<'a> Simulation<'a> {
                     let messages = VecDeque::new();
                     rings.push(Ring { messages, capacity, is_lossy, sender, receiver, taken_on: None });
                 }
-                threads[sender].outputs.push(Output { rings: own, share: link.share });
+                let (rings, share, to) = (own, link.share, link.to);
+                threads[sender].outputs.push(Output { rings, share, to, is_gathered, kept: 0.0, sent: 0 });
             }
         }
         // Each core gets as many threads as any other, as far as possible.
         threads.iter_mut().enumerate().for_each(|(at, thread)| thread.core = at % model.cores);
         let mut calendar = Calendar::new();
         (0..threads.len()).for_each(|thread| calendar.add(0.0, Event::Ready { thread, epoch: 0 }));
+        calendar.add(0.0, Event::Assign);
         Self {
             model,
+            active: model.stages.iter().map(|stage| stage.workers).collect(),
+            last_drop: 0.0,
             spins: threads.len() <= model.cores,
             now: 0.0,
             calendar,
@@ -279,6 +299,7 @@ impl<'a> Simulation<'a> {
                     let free = (0..self.cores.len()).find(|&core| is_free(core)).filter(|_| !is_free(own));
                     self.queue(thread, free.unwrap_or(own));
                 }
+                Event::Assign => self.assign(),
                 Event::Over { .. } | Event::Ready { .. } => {}
             }
             self.fill_cores();
@@ -292,9 +313,24 @@ impl<'a> Simulation<'a> {
         let held = |thread: &Thread| -> f64 {
             let all =
                 thread.taken.iter().chain(&thread.in_hand).chain(thread.outbox.iter().map(|(_, message)| message));
-            all.map(|message| message.packets).sum()
+            let kept = thread.outputs.iter().map(|output| output.kept);
+            all.map(|message| message.packets).chain(kept).sum()
         };
         in_rings.map(|message| message.packets).sum::<f64>() + self.threads.iter().map(held).sum::<f64>()
+    }
+
+    /// Moves workers between the stages of the gathered link, by the packets in its rings.
+    fn assign(&mut self) {
+        let Some(Gathered { link, dynamic: Some((by, all, period)), .. }) = &self.model.gathered else { return };
+        let Link { from, to, .. } = self.model.links[*link];
+        let threads = self.threads.iter().filter(|thread| thread.stage == to);
+        let messages = threads
+            .flat_map(|thread| thread.inputs.iter().flat_map(|&ring| &self.rings[ring].messages).chain(&thread.taken));
+        let queued: f64 = messages.map(|message| message.packets).sum();
+        if let Some(partition) = by.choose(queued as u64, *all) {
+            (self.active[from], self.active[to]) = (partition.cache, partition.full);
+        }
+        self.calendar.add(self.now + period, Event::Assign);
     }
 
     /// Makes a thread ready on a core, behind the others there.
@@ -507,6 +543,7 @@ impl<'a> Simulation<'a> {
                     self.ring_bell(self.rings[at].receiver, thread);
                 } else if ring.is_lossy {
                     self.dropped += message.packets;
+                    self.last_drop = self.now;
                 } else {
                     return Next::Wait(Awaited::Room(at));
                 }
@@ -537,10 +574,16 @@ impl<'a> Simulation<'a> {
                 },
                 Feed::Full => Message { packets: model.batch, number: own.next, core: own.core },
                 Feed::Paced { packets_a_second, ref spread } => {
+                    let active = self.active[own.stage];
+                    if own.place >= active {
+                        own.due = self.now + GLANCE;
+                    }
                     if own.due > self.now {
                         return Next::Until(own.due);
                     }
-                    let between = model.batch / packets_a_second * 1e9;
+                    // Those that are active take the packets of all.
+                    let share = active as f64 / stage.workers as f64;
+                    let between = model.batch / packets_a_second * 1e9 * share;
                     own.due += drawn(&mut self.random, spread, between);
                     Message { packets: model.batch, number: own.next, core: own.core }
                 }
@@ -573,12 +616,25 @@ impl<'a> Simulation<'a> {
 
     /// Deals the packets of a message that was worked on to the links; the others have left the plane.
     fn hand_on(&mut self, thread: usize, message: Message) {
+        let course = self.model.gathered.as_ref().map_or(&[][..], |gathered| &gathered.course);
+        let since = course.partition_point(|(from, _)| *from <= self.now);
+        let gathered = since.checked_sub(1).map_or(1.0, |at| course[at].1);
         let own = &mut self.threads[thread];
         let mut left = 1.0;
-        for output in &own.outputs {
-            left -= output.share;
-            let ring = output.rings[(message.number % output.rings.len() as u64) as usize];
-            own.outbox.push_back((ring, Message { packets: message.packets * output.share, ..message }));
+        for output in &mut own.outputs {
+            let share = if output.is_gathered { gathered } else { output.share };
+            left -= share;
+            let (mut number, mut packets) = (message.number, message.packets * share);
+            if output.is_gathered {
+                output.kept += packets;
+                if output.kept < self.model.batch {
+                    continue;
+                }
+                output.sent += 1;
+                (number, packets) = (output.sent, std::mem::take(&mut output.kept));
+            }
+            let ring = output.rings[(number % self.active[output.to] as u64) as usize];
+            own.outbox.push_back((ring, Message { packets, ..message }));
         }
         self.done += message.packets * left;
     }

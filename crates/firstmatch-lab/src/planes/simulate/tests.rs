@@ -23,7 +23,7 @@ fn link(from: usize, capacity: usize) -> Link {
 /// Returns a model of stages in a row, without costs, whose messages are one packet each.
 fn row(stages: Vec<Stage>, capacity: usize, cores: usize) -> Model {
     let links = (1..stages.len()).map(|to| link(to - 1, capacity)).collect();
-    Model { stages, links, cores, batch: 1.0, chunk: 1, costs: Costs::NONE, seed: 1 }
+    Model { stages, links, gathered: None, cores, batch: 1.0, chunk: 1, costs: Costs::NONE, seed: 1 }
 }
 
 /// Returns a queue of `places` packets, the one in service included, that drops packets when it is full.
@@ -125,6 +125,35 @@ fn a_share_of_the_packets_takes_a_link() {
     assert_close(simulate(&model, 1e6).mpps, 15.0, 1e-2);
 }
 
+/// Misses that fall from all packets to 3 % within a millisecond: messages to the second stage are whole, and workers go
+/// there and come back.
+#[test]
+fn workers_move_with_the_share_that_is_gathered() {
+    let work = |packet| Work { message: 0.0, packet, spread: Spread::Fixed };
+    let paced = Feed::Paced { packets_a_second: 15e6 / 4.0, spread: Spread::Fixed };
+    let stages = vec![stage(4, paced, work(200.0)), stage(4, Feed::Rings, work(2000.0))];
+    let mut model = row(stages, 3, 8);
+    (model.batch, model.links[0].is_lossy) = (32.0, true);
+    let course: Arc<[(f64, f64)]> = (0..=100).map(|at| (f64::from(at) * 1e4, 1.0 - 0.0097 * f64::from(at))).collect();
+    let dynamic = |all| Some((Dynamic::paper(), all, 2e4));
+    model.gathered = Some(Gathered { link: 0, course, dynamic: dynamic(700) });
+    let outcome = simulate(&model, 2e7);
+    assert_eq!((&outcome.active[..], outcome.dropped), (&[4, 2][..], 0.0));
+    assert!(outcome.last_drop > 2e5 && outcome.last_drop < 2e6, "{outcome:?}");
+    assert_close(outcome.mpps, 15.0, 1e-2);
+    // Without moving back, the caches hold all up.
+    model.gathered.as_mut().expect("a link").dynamic =
+        Some((Dynamic { least: 0.0, most: 0.0, ..Dynamic::paper() }, 700, 2e4));
+    let outcome = simulate(&model, 2e7);
+    assert_eq!(outcome.active, [2, 4]);
+    assert_close(outcome.mpps, 10.0, 2e-2);
+    let cost = Costs { receive: 500.0, ..Costs::NONE };
+    // A message of 32 packets is received for each 32 that are gathered, not for a few of each message.
+    let gathered = Some(Gathered { link: 0, course: Arc::new([(0.0, 0.05)]), dynamic: None });
+    let outcome = simulate(&Model { costs: cost, gathered, ..model }, 2e7);
+    assert_close(outcome.at_work[1], 15e-3 * 0.05 * (2000.0 + 500.0 / 32.0) / 4.0, 2e-2);
+}
+
 /// Planes of every sort: rings that drop and that wait, shares, more threads than cores, costs.
 fn mixed(seed: u64) -> Model {
     let pick =
@@ -145,6 +174,9 @@ fn mixed(seed: u64) -> Model {
     (model.batch, model.chunk, model.seed) = (4.0, 1 + pick(4, 23), seed);
     model.links[0].is_lossy = pick(2, 29) == 1;
     model.links[1].share = if pick(2, 31) == 1 { 0.25 } else { 1.0 };
+    if pick(3, 37) == 1 {
+        model.gathered = Some(Gathered { link: 1, course: Arc::new([(0.0, 0.8), (3e4, 0.1)]), dynamic: None });
+    }
     model.costs = Costs {
         send: 30.0,
         receive: 40.0,
