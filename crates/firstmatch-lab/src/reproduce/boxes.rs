@@ -2,9 +2,10 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use firstmatch_core::cache::rule::{Config, RuleCache};
+use firstmatch_core::cache::rule::{BoxSearch, BoxUpdater, Config, RuleCache};
 use firstmatch_core::{Classifier, Scratch};
 use firstmatch_generate::trace::{self, Coverage, Locality};
 use serde::Deserialize;
@@ -25,9 +26,16 @@ pub(super) struct Boxes {
     /// Exponent of Zipf's law; every packet has a new header.
     zipf: f64,
     packets: usize,
+    /// Number of equal parts of the packets, in each of which other rules are popular.
+    #[serde(default = "one")]
+    phases: u32,
     /// Numbers of boxes that are published.
     boxes: Vec<usize>,
     pub(super) claims: Vec<About>,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// Subject of a claim.
@@ -53,6 +61,10 @@ enum Of {
     Searched,
     /// Per cent of the last thousand packets that all boxes are compared with.
     All,
+    /// Per cent of hits with samples from a slot for the newest packet, and from a queue of 1,000, set by set.
+    Slot,
+    /// Per cent of misses with one updater, and with two whose boxes replace one another, set by set.
+    Updaters,
 }
 
 /// Counts of one set with one number of boxes.
@@ -63,7 +75,17 @@ struct Cell {
     searched: f64,
     all: f64,
     warm: f64,
+    /// Per cent of hits by each of [`SAMPLERS`].
+    sampled: [f64; SAMPLERS.len()],
 }
+
+/// Name, age of samples in packets, and number of updaters of each way to sample.
+///
+/// A full queue takes a packet for each one that is taken out, so that each packet in it waits for the whole queue.
+const SAMPLERS: [(&str, usize, usize); 4] =
+    [("slot", 0, 1), ("queue of 64", 64 * EVERY, 1), ("queue of 1,000", 1000 * EVERY, 1), ("two updaters", 0, 2)];
+/// Packets from one sample to the next, as in the paper's configuration.
+const EVERY: usize = 100;
 
 /// Packets that are counted one by one at the end, and of a stretch in which hits are looked at.
 const COUNTED: usize = 1000;
@@ -89,6 +111,7 @@ pub(super) fn run(run: &Boxes, seeds: Option<&Path>, out: &mut dyn Write, emit: 
             headers: run.packets,
             seed: place.seed,
             locality,
+            phases: run.phases,
             coverage: Coverage::Drawn,
             ..Default::default()
         };
@@ -109,6 +132,11 @@ pub(super) fn run(run: &Boxes, seeds: Option<&Path>, out: &mut dyn Write, emit: 
                 (&mut cell.warm, one.warm),
             ] {
                 *own += one * share;
+            }
+            if run.claims.iter().any(|about| matches!(about.of, Of::Slot | Of::Updaters)) {
+                for (own, (_, age, updaters)) in cell.sampled.iter_mut().zip(SAMPLERS) {
+                    *own += sampled(&work, &config, age, updaters)? * share;
+                }
             }
             if *boxes == run.boxes[0] {
                 digest.add_rules(&set);
@@ -154,7 +182,26 @@ fn counted(cache: &Cached, work: &workload::Workload) -> (Cell, Vec<Option<first
     positions.sort_unstable();
     let searched = positions.get(positions.len().saturating_sub(1) / 2).map_or(f64::NAN, |&position| position as f64);
     let all = f64::from(misses) / COUNTED as f64 * 100.0;
-    (Cell { hits: share * 100.0, formed, searched, all, warm }, answers)
+    (Cell { hits: share * 100.0, formed, searched, all, warm, ..Cell::default() }, answers)
+}
+
+/// Returns the per cent of packets in boxes that updaters make of samples of this age, by turns.
+fn sampled(work: &workload::Workload, config: &Config, age: usize, updaters: usize) -> anyhow::Result<f64> {
+    let engine: Arc<dyn Classifier> = (Engine::plain("bit_select").recipe()?.build)(&work.lowered)?.into();
+    let updater = |_| BoxUpdater::over(Arc::clone(&engine), &work.lowered, config);
+    let mut updaters = (0..updaters).map(updater).collect::<Result<Vec<_>, _>>()?;
+    let (mut boxes, mut search, keys) = (updaters[0].boxes(), BoxSearch::new(EVERY), work.keys.keys());
+    let (mut hits, mut answers) = (0, [None; EVERY]);
+    for (sample, from) in (0..keys.len() + 1 - EVERY).step_by(EVERY).enumerate() {
+        hits +=
+            EVERY - boxes.improve(engine.version(), &mut search, &keys.slice(from, from + EVERY), &mut answers).len();
+        let at = sample % updaters.len();
+        let Some(from) = (from + EVERY - 1).checked_sub(age) else { continue };
+        if updaters[at].sample(keys.slice(from, from + 1)) {
+            updaters[at].publish(&mut boxes);
+        }
+    }
+    Ok(hits as f64 / keys.len() as f64 * 100.0)
 }
 
 impl Boxes {
@@ -164,6 +211,9 @@ impl Boxes {
         let ends = |get| {
             let (least, most) = (each(0, get).fold(f64::INFINITY, f64::min), each(0, get).fold(0.0, f64::max));
             Measured::Numbers(vec![least, most])
+        };
+        let pairs = |of: fn([f64; SAMPLERS.len()]) -> [f64; 2]| {
+            Measured::Numbers(cells[0].iter().flatten().flat_map(|cell| of(cell.sampled)).collect())
         };
         Ok(match of {
             Of::Hits => Measured::Numbers((0..cells.len()).map(|boxes| mean(each(boxes, |cell| cell.hits))).collect()),
@@ -184,6 +234,8 @@ impl Boxes {
             Of::Formed => ends(|cell| cell.formed),
             Of::Searched => ends(|cell| cell.searched),
             Of::All => Measured::Numbers(vec![mean(each(0, |cell| cell.all))]),
+            Of::Slot => pairs(|[slot, _, queue, _]| [slot, queue]),
+            Of::Updaters => pairs(|[one, _, _, two]| [100.0 - one, 100.0 - two]),
         })
     }
 
@@ -200,6 +252,13 @@ impl Boxes {
             }
         }
         writeln!(out, "{table}")?;
+        for (profile, cell) in self.profiles.iter().zip(&cells[0]).map(|(profile, sizes)| (profile, &sizes[0])) {
+            let all = SAMPLERS.iter().zip(cell.sampled).filter(|(_, hits)| *hits > 0.0);
+            let all: Vec<String> = all.map(|((name, ..), hits)| format!("{name} {hits:.2}")).collect();
+            if !all.is_empty() {
+                writeln!(out, "{profile}: hits in per cent by the way to sample: {}", all.join(", "))?;
+            }
+        }
         Ok(())
     }
 }
@@ -220,7 +279,7 @@ mod tests {
 
     #[test]
     fn few_boxes_take_most_of_skewed_packets() {
-        let of = ["hits", "median", "formed", "searched", "all", "falls"];
+        let of = ["hits", "median", "formed", "searched", "all", "falls", "slot", "updaters"];
         let claims: String = of.iter().map(|of| format!("[[claims]]\nid = '{of}'\nof = '{of}'\n")).collect();
         let (out, found) = measured(&format!("boxes = [20, 4]\n{claims}")).expect("a run");
         let numbers = |at: usize| match &found[at] {
@@ -233,6 +292,11 @@ mod tests {
         assert!(numbers(3)[0] >= 1.0 && all < 25.0, "{out}");
         assert!(matches!(&found[5], Measured::Pairs { pairs, .. } if pairs.len() == 1));
         assert!(out.contains("| acl1 200 |     4 |"), "{out}");
+        // No packet is as old as a queue of 1,000 makes it, and two windows of samples are filled half as fast.
+        let (slot, updaters) = (numbers(6), numbers(7));
+        assert!(slot[0] > 60.0 && slot[2] > 60.0 && slot[1] == 0.0 && slot[3] == 0.0, "{slot:?}");
+        assert!(slot[0] + updaters[0] == 100.0 && updaters[1] > updaters[0], "{updaters:?}");
+        assert!(out.contains("by the way to sample: slot "), "{out}");
         for (bad, expected) in [
             ("boxes = []\nclaims = []", "`boxes`: expected"),
             ("boxes = [1]\nclaims = [{ id = 'i', of = 'x' }]", "unknown variant"),
