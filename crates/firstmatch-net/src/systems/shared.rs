@@ -14,6 +14,36 @@
 //! No worker waits for the updater or another worker: slots and boxes are behind locks that workers only try. A worker
 //! that finds the newest boxes locked keeps its old ones for this batch.
 //!
+//! Threads of the caller's own may do the same without a plane:
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use firstmatch_core::cache::rule::{BoxUpdater, Config};
+//! use firstmatch_core::engines::linear::{self, Linear};
+//! use firstmatch_core::{Classifier, KeyBuf};
+//! use firstmatch_net::systems::shared::{SharedBoxes, SharedLookup};
+//!
+//! let text = "family ipv4\ndeny tcp dport 23\npermit udp\n";
+//! let rules = firstmatch_formats::parse(text, &Default::default())?.rules;
+//! let lowered = firstmatch_core::rule::lower(&rules, &rules.schemas()[0], &Default::default())?;
+//! let engine: Arc<dyn Classifier> = Arc::new(Linear::build(&lowered, &linear::Config::default())?);
+//! let shared = SharedBoxes::new(BoxUpdater::over(engine, &lowered, &Config::default())?, 1);
+//!
+//! let mut keys = KeyBuf::new(lowered.schema());
+//! keys.push()[..5].copy_from_slice(&[1, 2, 53, 53, 17]);
+//! let mut worker = SharedLookup::new(&shared, 0);
+//! for _ in 0..2 {
+//!     let mut best = [None];
+//!     worker.improve(&keys.keys(), &mut best);
+//!     assert_eq!(best[0].map(|found| found.rule.slot()), Some(1));
+//!     shared.update(); // on another thread, again and again
+//! }
+//! // The second lookup found the packet in the box that the first one was a sample for.
+//! assert_eq!(shared.counts().hits, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Invariants
 //! - Boxes answer only batches that saw the boxes' version of the rules at their start
 //!   (`boxes_of_an_old_version_answer_nothing` in `tests/systems/shared.rs`).

@@ -219,6 +219,48 @@ fn the_updater_ends_with_its_workers() {
     }
 }
 
+/// Rules whose search panics from the third sample on.
+#[derive(Debug)]
+struct Broken(Linear, AtomicUsize);
+
+impl Overlaps for Broken {
+    fn visit(
+        &self,
+        probe: &mut Probe,
+        cursor: u64,
+        most: usize,
+        visit: &mut dyn FnMut(&mut Probe, Match, Region<'_>),
+    ) -> Option<u64> {
+        assert!(self.1.fetch_add(1, Ordering::Relaxed) < 2, "no third box");
+        self.0.visit(probe, cursor, most, visit)
+    }
+
+    fn home(&self, rule: Match, key: &[u32], probe: &mut Probe) -> bool {
+        self.0.home(rule, key, probe)
+    }
+}
+
+/// A panic of the updater ends the plane, and no packet that came out is wrong.
+#[test]
+fn a_panic_of_the_updater_ends_the_plane() {
+    let fixture = Fixture::with(3, 200, 300, 0);
+    let rules = Linear::build(&fixture.lowered, &linear::Config::default()).expect("no budget");
+    let broken = Arc::new(Broken(rules, AtomicUsize::new(0)));
+    let engine = fixture.engine("linear", &fixture.lowered);
+    let updater = BoxUpdater::new(engine, broken, &Config::default()).expect("no level is forced");
+    let (shared, mut builder) = (SharedBoxes::new(updater, 3), PlaneBuilder::new());
+    let stage = plane(&mut builder, &shared, &[shared::step(&shared)], fixture.messages(1, 16, 0), |_| true);
+    builder.leave(stage, Link::new().capacity(2));
+    let plane = builder.start().expect("the plane is good");
+    let mut answers = vec![0; 300];
+    std::iter::from_fn(|| plane.recv()).for_each(|rows| fixture.check(&rows, &mut answers));
+    let error = plane.join().expect_err("the updater panicked");
+    assert_eq!((error.worker(), error.panic_text()), (Some(("updater", 0)), Some("no third box")));
+    let counters = error.counters().expect("it ran");
+    assert_eq!(counters.delivered, u64::from(answers.iter().sum::<u32>()));
+    assert!(counters.accepted >= counters.delivered + counters.lost, "{counters:?}");
+}
+
 #[test]
 #[should_panic(expected = "there is no worker 2, the boxes are for 2")]
 fn boxes_are_for_their_workers() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use firstmatch_core::cache::rule::{BoxUpdater, Config, RuleCache};
 use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_net::plane::{Dispatch, Link, Message, Plane, PlaneBuilder, Seat};
-use firstmatch_net::systems::shared::SharedBoxes;
+use firstmatch_net::systems::shared::{self, SharedBoxes};
 use firstmatch_net::systems::storm::{Assignment, Dynamic, Partition, StormPlan, StormStages, stages};
 use firstmatch_net::systems::{Step, chain, copies};
 
@@ -107,20 +107,27 @@ fn each_packet_is_answered_once() {
     }
 }
 
-/// The data-parallel form: a cache for each worker, and no rings between caches and lookups.
+/// Copies with caches of their own, Storm's data-parallel form, and copies that share boxes.
 #[test]
-fn data_parallel_copies_have_caches_of_their_own() {
+fn copies_answer_each_packet_once() {
     let (fixture, all) = (Fixture::with(3, 200, 2500, 3), packets());
     let inner = Linear::build(&fixture.lowered, &linear::Config::default()).expect("no budget");
-    let cache = Arc::new(RuleCache::over(inner, &fixture.lowered, &Config::paper()).expect("no budget"));
-    let mut builder = PlaneBuilder::new();
-    let stages = chain(&mut builder, &[copies::whole(cache)], &[3], Link::new());
-    builder.enter(stages[0], Link::new().capacity(4)).leave(stages[0], Link::new());
-    let plane = builder.start().expect("the plane is good");
-    let answers = carry(&fixture, &plane, fixture.numbered(all, 32), |_| ());
-    let counters = plane.join().expect("no fault");
-    assert!(answers[..all].iter().all(|&count| count == 1));
-    assert_eq!((counters.delivered, counters.lost), (all as u64, 0));
+    let own = Arc::new(RuleCache::over(inner, &fixture.lowered, &Config::paper()).expect("no budget"));
+    let shared = boxes(&fixture, 3);
+    for (step, is_shared) in [(copies::whole(own), false), (shared::step(&shared), true)] {
+        let mut builder = PlaneBuilder::new();
+        let stages = chain(&mut builder, &[step], &[3], Link::new());
+        builder.enter(stages[0], Link::new().capacity(4)).leave(stages[0], Link::new());
+        if is_shared {
+            shared::updater(&mut builder, &shared, Duration::from_micros(10));
+        }
+        let plane = builder.start().expect("the plane is good");
+        let answers = carry(&fixture, &plane, fixture.numbered(all, 32), |_| ());
+        let counters = plane.join().expect("no fault");
+        assert!(answers[..all].iter().all(|&count| count == 1));
+        assert_eq!((counters.delivered, counters.lost), (all as u64, 0));
+    }
+    assert_eq!(shared.counts().lookups, all as u64);
 }
 
 /// Packets in no box go on when nothing else comes, although they are fewer than a message should have.
