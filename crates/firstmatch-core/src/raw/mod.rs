@@ -19,6 +19,7 @@
 mod avx2;
 mod erased;
 mod gather;
+mod halving;
 mod hash;
 mod isa;
 mod lanes;
@@ -31,6 +32,7 @@ mod try_lock;
 
 pub(crate) use erased::Erased;
 pub(crate) use gather::gather;
+pub(crate) use halving::halve;
 #[cfg(test)]
 pub(crate) use hash::tests::truncated;
 pub(crate) use hash::{Hasher, secrets};

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::config::Config;
-use super::sets::{self, Current, Sets};
+use super::config::{Config, SetForm};
+use super::sets::{self, Current, Lists, Sets, Vectors};
 use super::structure::{Npf, Word};
 use crate::engine::Match;
 use crate::engine::budget::Visits;
@@ -29,6 +29,8 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
         config,
         visits,
         products: products.len(),
+        vectors: Vec::new(),
+        lists: Vec::new(),
         needed: products.len() * size_of::<Match>() + key_words * size_of::<Word>() + of_masks,
     };
     making.fits(making.needed)?;
@@ -39,6 +41,10 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
     let read = (0..key_words).filter(|&word| !words[word].is_open);
     making.needed += read.clone().count() * size_of::<usize>();
     making.fits(making.needed)?;
+    let sets = match config.sets {
+        SetForm::Vectors => Sets::Vectors(making.vectors.into()),
+        SetForm::Lists => Sets::Lists(making.lists.into()),
+    };
     let (places, masks) = if is_masked { flat(&products.masks) } else { Default::default() };
     Ok(Npf {
         schema: schema.clone(),
@@ -46,6 +52,7 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
         number: NEXT.fetch_add(1, Ordering::Relaxed),
         read: read.collect(),
         words: words.into(),
+        sets,
         rules: products.firsts.len() - 1,
         regions: set.regions().len(),
         matches: products.matches.into(),
@@ -78,6 +85,9 @@ struct Making<'a> {
     config: &'a Config,
     visits: &'a Visits,
     products: usize,
+    /// Sets of the words so far that some product constrains, in one of the forms.
+    vectors: Vec<Vectors>,
+    lists: Vec<Lists>,
     /// Bytes of what was built.
     needed: usize,
 }
@@ -104,7 +114,7 @@ impl Making<'_> {
         let allowed = self.config.budget.run_bytes;
         let room = Room { allowed: allowed - self.needed, visits: self.visits };
         let (form, mut classes) = (self.config.sets, Classes::default());
-        let (later, numbers) = sweep(&constraining, most, self.visits, |changes| {
+        let (later, mut numbers) = sweep(&constraining, most, self.visits, |changes| {
             changes.iter().for_each(|&(_, product)| current.toggle(product));
             let row = current.row(form);
             classes.of(row, &room).map_err(|error| match error.bytes_needed() {
@@ -116,16 +126,22 @@ impl Making<'_> {
         if u32::try_from(classes.rows().len()).is_err() {
             return Err(BuildError::refused("sets of a word have more than 2^32 words of 32 bits".to_owned()));
         }
-        self.needed += 2 * size_of_val(&numbers[..]) + sets::bytes(form, &classes, opens, self.products);
+        let is_open = opens == self.products;
+        let of_sets = if is_open { 0 } else { sets::bytes(form, &classes, opens, self.products) };
+        self.needed += 2 * size_of_val(&numbers[..]) + of_sets;
         self.fits(self.needed)?;
+        if is_open {
+            numbers.fill(0);
+        } else if form == SetForm::Vectors {
+            let (vectors, places) = Vectors::new(&classes, &open);
+            numbers.iter_mut().for_each(|number| *number = places[*number as usize]);
+            self.vectors.push(vectors);
+        } else {
+            self.lists.push(Lists::new(&classes, &mut open));
+        }
         let mut starts = Vec::with_capacity(numbers.len());
         starts.push(0);
         starts.extend(later);
-        Ok(Word {
-            starts: starts.into(),
-            classes: numbers.into(),
-            sets: Sets::new(form, &classes, &mut open),
-            is_open: opens == self.products,
-        })
+        Ok(Word { starts: starts.into(), sets: numbers.into(), is_open })
     }
 }

@@ -3,11 +3,11 @@
 use super::config::Batches;
 use super::scratch::{BATCH, Shapes};
 use super::sets::{BLOCK, Lists, Sets, Vectors};
-use super::shape::{Walked, halve, halvings};
+use super::shape::{Walked, halvings};
 use super::structure::{Npf, Word};
 use crate::engine::Match;
 use crate::key::Keys;
-use crate::raw::{Isa, Kernel, LINE_WORDS};
+use crate::raw::{Isa, Kernel, LINE_WORDS, halve};
 
 /// Number of keys below which they are searched one by one.
 const FEW: usize = 4;
@@ -66,27 +66,15 @@ fn improve(engine: &Npf, found: Option<usize>, best: &mut Option<Match>) {
     }
 }
 
-/// Finds the classes of up to 32 keys side by side.
+/// Finds the sets of up to 32 keys side by side.
 ///
 /// A short batch repeats its last key, so that the loops have a fixed length.
 #[inline(always)]
 fn search<W: Watch>(engine: &Npf, shapes: &mut Shapes, keys: Keys<'_>, count: usize, watch: &mut W) {
-    for &at in &engine.read {
-        let Word { starts, classes, .. } = &engine.words[at];
-        let mut values = [0; BATCH];
-        values.iter_mut().enumerate().for_each(|(key, value)| *value = keys.row(key.min(count - 1))[at]);
-        let (mut base, mut left) = ([0u32; BATCH], starts.len());
-        while left > 1 {
-            let half = left / 2;
-            for (base, &value) in base.iter_mut().zip(&values) {
-                // A comparison and a multiplication need no branch.
-                *base += u32::from(starts[*base as usize + half] <= value) * half as u32;
-            }
-            left -= half;
-        }
-        for (class, &base) in shapes.classes[at].iter_mut().zip(&base) {
-            *class = classes[base as usize];
-        }
+    for (&word, found) in engine.read.iter().zip(&mut shapes.sets) {
+        let Word { starts, sets, .. } = &engine.words[word];
+        let values: [u32; BATCH] = std::array::from_fn(|key| keys.row(key.min(count - 1))[word]);
+        *found = halve(starts, &values).map(|interval| sets[interval as usize]);
         (0..count).for_each(|_| watch.searched(0, 0, halvings(starts.len())));
     }
 }
@@ -94,18 +82,15 @@ fn search<W: Watch>(engine: &Npf, shapes: &mut Shapes, keys: Keys<'_>, count: us
 /// Returns the first product that all words of a key of a batch have.
 #[inline(always)]
 fn first<W: Watch>(engine: &Npf, shapes: &mut Shapes, key: &[u32], lane: usize, watch: &mut W) -> Option<usize> {
-    let Shapes { classes, stored, list, .. } = shapes;
-    match engine.read.first().map(|&word| &engine.words[word].sets) {
-        None => (0..engine.matches.len()).find(|&product| engine.passes(product, key)),
-        Some(Sets::Vectors(Vectors { summary, .. })) => {
-            first_common(engine, classes, stored, key, (lane, *summary), watch)
-        }
-        Some(Sets::Lists(_)) => {
-            let mut is_first = true;
-            for &word in &engine.read {
-                let Sets::Lists(lists) = &engine.words[word].sets else { continue };
-                narrow_list(lists, classes[word][lane], list, is_first, watch);
-                is_first = false;
+    let Shapes { sets, stored, list, .. } = shapes;
+    if engine.read.is_empty() {
+        return (0..engine.matches.len()).find(|&product| engine.passes(product, key));
+    }
+    match &engine.sets {
+        Sets::Vectors(vectors) => first_common(engine, vectors, sets, stored, key, lane, watch),
+        Sets::Lists(lists) => {
+            for (at, (lists, sets)) in lists.iter().zip(&*sets).enumerate() {
+                narrow_list(lists, sets[lane], list, at == 0, watch);
             }
             let mut all = list.iter().map(|&product| product as usize);
             all.find(|&product| engine.passes(product, key))
@@ -117,41 +102,38 @@ fn first<W: Watch>(engine: &Npf, shapes: &mut Shapes, key: &[u32], lane: usize, 
 #[inline(always)]
 fn first_common<W: Watch>(
     engine: &Npf,
-    classes: &[[u32; BATCH]],
+    vectors: &[Vectors],
+    rows: &[[u32; BATCH]],
     stored: &mut [usize],
     key: &[u32],
-    (lane, summary): (usize, usize),
+    lane: usize,
     watch: &mut W,
 ) -> Option<usize> {
-    let vectors = |word: usize| match &engine.words[word].sets {
-        Sets::Vectors(vectors) => vectors,
-        Sets::Lists(_) => unreachable!("all words have sets of one form"),
-    };
-    for &word in &engine.read {
-        stored[word] = vectors(word).stored(classes[word][lane]);
+    let summary = vectors[0].summary;
+    for ((vectors, rows), stored) in vectors.iter().zip(rows).zip(&mut *stored) {
+        *stored = vectors.stored(rows[lane]);
         watch.read(0, summary.div_ceil(LINE_WORDS / 2) + 1);
     }
     for at in 0..summary {
-        let mut common = u64::MAX;
-        for &word in &engine.read {
-            let vectors = vectors(word);
-            common &= vectors.own_summary(classes[word][lane], at) | vectors.open[at];
-        }
+        let all = || vectors.iter().zip(rows);
+        let common = |common, (vectors, rows): (&Vectors, &[u32; BATCH])| {
+            common & (vectors.own_summary(rows[lane], at) | vectors.open[at])
+        };
+        let mut common = all().fold(u64::MAX, common);
         while common != 0 {
             let block = at * BLOCK + common.trailing_zeros() as usize;
             common &= common - 1;
             let mut bits = u64::MAX;
-            for &word in &engine.read {
-                let vectors = vectors(word);
-                bits &= vectors.block(block, vectors.own_summary(classes[word][lane], at), stored[word]);
+            for ((vectors, rows), &stored) in all().zip(&*stored) {
+                bits &= vectors.block(block, vectors.own_summary(rows[lane], at), stored);
             }
-            watch.read(engine.read.len(), 2 * engine.read.len());
+            watch.read(vectors.len(), 2 * vectors.len());
             if let Some(found) = first_passing(engine, block, bits, key) {
                 return Some(found);
             }
         }
-        for &word in &engine.read {
-            stored[word] += vectors(word).own_summary(classes[word][lane], at).count_ones() as usize;
+        for ((vectors, rows), stored) in all().zip(&mut *stored) {
+            *stored += vectors.own_summary(rows[lane], at).count_ones() as usize;
         }
     }
     None
@@ -178,7 +160,7 @@ pub(super) fn alone<W: Watch>(engine: &Npf, shapes: &mut Shapes, key: &[u32], wa
     let is_counted = sampler.counts();
     let (mut edges, mut restarts) = (0, false);
     let mut held: Option<(&Vectors, u32)> = None;
-    let (mut is_first, mut is_empty) = (true, false);
+    let (mut read, mut is_empty) = (0, false);
     for (at, word) in engine.words.iter().enumerate() {
         let interval = match trees.get_mut(at) {
             Some(tree) => {
@@ -191,30 +173,29 @@ pub(super) fn alone<W: Watch>(engine: &Npf, shapes: &mut Shapes, key: &[u32], wa
             }
             None => {
                 watch.searched(0, 0, halvings(word.starts.len()));
-                halve(&word.starts, key[at])
+                halve(&word.starts, &[key[at]])[0]
             }
         };
         if word.is_open {
             continue;
         }
-        let class = word.classes[interval as usize];
-        is_empty = match (&word.sets, held) {
-            (Sets::Lists(lists), _) => {
-                narrow_list(lists, class, list, is_first, watch);
+        let set = word.sets[interval as usize];
+        is_empty = match &engine.sets {
+            Sets::Lists(lists) => {
+                narrow_list(&lists[read], set, list, read == 0, watch);
                 list.is_empty()
             }
-            (Sets::Vectors(vectors), None) if is_first => {
-                held = Some((vectors, class));
-                watch.read(0, vectors.summary.div_ceil(LINE_WORDS / 2) + 1);
-                vectors.is_empty(class)
+            Sets::Vectors(all) if read == 0 => {
+                held = Some((&all[0], set));
+                watch.read(0, all[0].summary.div_ceil(LINE_WORDS / 2) + 1);
+                all[0].is_empty(set)
             }
-            (Sets::Vectors(vectors), held_now) => {
-                narrow_pairs(vectors, class, held_now, pairs, watch);
-                held = None;
+            Sets::Vectors(all) => {
+                narrow_pairs(&all[read], set, held.take(), pairs, watch);
                 pairs.is_empty()
             }
         };
-        is_first = false;
+        read += 1;
         if is_empty && engine.config.bypass {
             break;
         }
@@ -223,18 +204,18 @@ pub(super) fn alone<W: Watch>(engine: &Npf, shapes: &mut Shapes, key: &[u32], wa
         sampler.restart();
     }
     sampler.add(edges);
-    if is_first {
+    if read == 0 {
         return (0..engine.matches.len()).find(|&product| engine.passes(product, key));
     }
     if is_empty {
         return None;
     }
-    if let Some((vectors, class)) = held {
+    if let Some((vectors, row)) = held {
         pairs.clear();
-        vectors.each_block(class, |at, bits| pairs.push((at as u32, bits)));
+        vectors.each_block(row, |at, bits| pairs.push((at as u32, bits)));
         watch.read(pairs.len(), 2 * pairs.len());
     }
-    if let Some(Sets::Lists(_)) = engine.read.first().map(|&word| &engine.words[word].sets) {
+    if let Sets::Lists(_) = &engine.sets {
         return list.iter().map(|&product| product as usize).find(|&product| engine.passes(product, key));
     }
     pairs.iter().find_map(|&(at, bits)| first_passing(engine, at as usize, bits, key))
@@ -244,17 +225,17 @@ pub(super) fn alone<W: Watch>(engine: &Npf, shapes: &mut Shapes, key: &[u32], wa
 #[inline(always)]
 fn narrow_pairs<W: Watch>(
     vectors: &Vectors,
-    class: u32,
+    row: u32,
     held: Option<(&Vectors, u32)>,
     pairs: &mut Vec<(u32, u64)>,
     watch: &mut W,
 ) {
-    let mut stored = vectors.stored(class);
+    let mut stored = vectors.stored(row);
     if let Some((other, of_other)) = held {
         pairs.clear();
         let mut stored_of_other = other.stored(of_other);
         for at in 0..vectors.summary {
-            let (own, others) = (vectors.own_summary(class, at), other.own_summary(of_other, at));
+            let (own, others) = (vectors.own_summary(row, at), other.own_summary(of_other, at));
             let mut common = (own | vectors.open[at]) & (others | other.open[at]);
             while common != 0 {
                 let block = at * BLOCK + common.trailing_zeros() as usize;
@@ -273,10 +254,10 @@ fn narrow_pairs<W: Watch>(
         pairs.retain_mut(|(block, bits)| {
             // Pairs come in order, so the blocks before them are counted once.
             while word < *block as usize / BLOCK {
-                stored += vectors.own_summary(class, word).count_ones() as usize;
+                stored += vectors.own_summary(row, word).count_ones() as usize;
                 word += 1;
             }
-            *bits &= vectors.block(*block as usize, vectors.own_summary(class, word), stored);
+            *bits &= vectors.block(*block as usize, vectors.own_summary(row, word), stored);
             watch.read(1, 2);
             *bits != 0
         });

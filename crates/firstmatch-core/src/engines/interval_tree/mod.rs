@@ -16,14 +16,18 @@
 //! [`bit_select`](mod@crate::engines::bit_select).
 //!
 //! # Layout in memory
-//! - *Intervals*: for each word the first values of all, sorted, and the number of the set of each, 8 bytes an interval.
+//! - *Intervals*: for each word the first values of all, sorted, and the set of each, 8 bytes an interval.
 //! - *Sets* ([`SetForm`]): a sparse vector has a bit for each block of 64 products, and then the blocks that are not
 //!   empty. Rules that leave a word open stand in one vector beside, which is united when a block is read. For example,
-//!   product 3 of 100 is two words: bit 0 set, then bit 3 set. Equal sets are stored once.
+//!   product 3 of 100 is two words: bit 0 set, then bit 3 set. Equal sets are stored once, and an interval has the place
+//!   of its set's first word.
 //! - *Matches*: rule and priority by product, 16 bytes each, and value and mask of each word for products with masks.
 //! - *Scratch*: 20 bytes a node, 8 for each interval of the longest tree, and room for an intersection.
 //!
 //! # Cost
+//! In batches of 32 a lookup takes 35 to 74 ns with 1,000 rules and 52 to 90 ns with 10,000 over twelve ClassBench seeds,
+//! a third and a sixteenth of `linear` (definitions `intervals-1k` and `intervals-10k`).
+//!
 //! Batches are searched by halving, 32 keys side by side ([`Batches::Halve`]), because trees of which each key takes
 //! another way overlap less. Fewer than four keys go one by one through the trees, and leave once no rule is left.
 //!

@@ -20,9 +20,9 @@ pub struct Shapes {
     pub(super) pairs: Vec<(u32, u64)>,
     /// Products that the lists so far have in common.
     pub(super) list: Vec<u32>,
-    /// Classes of the keys of a batch, word by word.
-    pub(super) classes: Vec<[u32; BATCH]>,
-    /// Place of the next block of each word.
+    /// Sets of the keys of a batch, by the words that some product constrains.
+    pub(super) sets: Vec<[u32; BATCH]>,
+    /// Place of the next block of each of these words.
     pub(super) stored: Vec<usize>,
 }
 
@@ -39,8 +39,8 @@ impl Shapes {
             sums: vec![0; sums(engine)],
             pairs: Vec::with_capacity(pairs),
             list: Vec::with_capacity(list),
-            classes: vec![[0; BATCH]; engine.words.len()],
-            stored: vec![0; engine.words.len()],
+            sets: vec![[0; BATCH]; engine.read.len()],
+            stored: vec![0; engine.read.len()],
         }
     }
 
@@ -100,6 +100,6 @@ pub(super) fn bytes(engine: &Npf) -> usize {
     let words = engine.words.len();
     let nodes: usize = engine.words.iter().map(|word| word.starts.len()).sum();
     let trees = if engine.config.adapts { nodes * NODE_BYTES + words * size_of::<Shape>() } else { 0 };
-    let of_lookups = pairs * size_of::<(u32, u64)>() + 4 * list + words * (size_of::<[u32; BATCH]>() + 8);
+    let of_lookups = pairs * size_of::<(u32, u64)>() + 4 * list + engine.read.len() * (size_of::<[u32; BATCH]>() + 8);
     trees + 8 * sums(engine) + of_lookups
 }

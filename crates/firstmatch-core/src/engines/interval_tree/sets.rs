@@ -6,18 +6,19 @@ use crate::engines::shared::Classes;
 /// Products of a block, one bit each.
 pub(super) const BLOCK: usize = 64;
 
-/// Sets of a word by class, and the products that leave the word open, which are in each of them.
+/// Sets of each word that some product constrains.
 #[derive(Debug)]
 pub(super) enum Sets {
-    Vectors(Vectors),
-    Lists(Lists),
+    Vectors(Box<[Vectors]>),
+    Lists(Box<[Lists]>),
 }
 
 /// Rows of words of 64 bits: a bit for each block of 64 products, then the blocks that are not empty.
+///
+/// # Invariants
+/// - One word stands behind the last row, so that the place behind any row can be read (`sets_of_both_forms_give_back_their_products`).
 #[derive(Debug)]
 pub(super) struct Vectors {
-    /// Place of each row.
-    pub(super) firsts: Box<[u32]>,
     pub(super) rows: Box<[u64]>,
     /// Products that leave the word open: a bit for each block, then all blocks.
     pub(super) open: Box<[u64]>,
@@ -29,8 +30,8 @@ pub(super) struct Vectors {
 #[derive(Debug)]
 pub(super) struct Lists {
     /// Number of entries before each list, and of all.
-    pub(super) firsts: Box<[u32]>,
-    pub(super) entries: Box<[u32]>,
+    firsts: Box<[u32]>,
+    entries: Box<[u32]>,
     pub(super) open: Box<[u32]>,
 }
 
@@ -103,70 +104,44 @@ fn ones(mut bits: u64, mut each: impl FnMut(usize)) {
 pub(super) fn bytes(form: SetForm, classes: &Classes, open: usize, products: usize) -> usize {
     let (rows, blocks) = (size_of_val(classes.rows()), products.div_ceil(BLOCK));
     match form {
-        SetForm::Vectors => rows + 4 * classes.len() + 8 * (blocks + blocks.div_ceil(BLOCK)),
-        SetForm::Lists => rows + 4 * (classes.len() + 1) + 4 * open,
+        SetForm::Vectors => rows + 8 + 8 * (blocks + blocks.div_ceil(BLOCK)) + size_of::<Vectors>(),
+        SetForm::Lists => rows + 4 * (classes.len() + 1) + 4 * open + size_of::<Lists>(),
     }
 }
 
 impl Sets {
-    /// Stores the classes of a word, whose rows are of the form `form`, and its open products.
-    pub(super) fn new(form: SetForm, classes: &Classes, open: &mut Current) -> Self {
-        let mut next = 0;
-        let firsts = (0..classes.len()).map(|class| {
-            let first = next;
-            next += classes.row(class).len() as u32;
-            first
-        });
-        match form {
-            SetForm::Vectors => {
-                let firsts = firsts.map(|first| first / 2).collect();
-                let words = classes.rows().chunks_exact(2);
-                let rows = words.map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32).collect();
-                Self::Vectors(Vectors { firsts, rows, open: open.dense(), summary: open.summary.len() })
-            }
-            SetForm::Lists => {
-                let entries: Box<[u32]> = classes.rows().into();
-                let firsts = firsts.chain([entries.len() as u32]).collect();
-                Self::Lists(Lists { firsts, entries, open: open.list() })
-            }
-        }
-    }
-
     /// Number of bytes on the heap.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Vectors(Vectors { firsts, rows, open, .. }) => {
-                size_of_val(&firsts[..]) + size_of_val(&rows[..]) + size_of_val(&open[..])
+            Self::Vectors(all) => {
+                let one = |Vectors { rows, open, .. }: &Vectors| size_of_val(&rows[..]) + size_of_val(&open[..]);
+                size_of_val(&all[..]) + all.iter().map(one).sum::<usize>()
             }
-            Self::Lists(Lists { firsts, entries, open }) => {
-                size_of_val(&firsts[..]) + size_of_val(&entries[..]) + size_of_val(&open[..])
+            Self::Lists(all) => {
+                let one = |Lists { firsts, entries, open }: &Lists| {
+                    size_of_val(&firsts[..]) + size_of_val(&entries[..]) + size_of_val(&open[..])
+                };
+                size_of_val(&all[..]) + all.iter().map(one).sum::<usize>()
             }
         }
     }
 
-    /// Number of products of the longest set, those that leave the word open included.
+    /// Number of products of the longest set, those that leave a word open included.
     pub(super) fn longest(&self) -> usize {
-        let count = |words: &[u64]| words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
         match self {
-            Self::Vectors(Vectors { firsts, rows, open, summary }) => {
-                let ends = firsts.iter().skip(1).map(|&first| first as usize).chain([rows.len()]);
-                let sizes = firsts.iter().zip(ends).map(|(&first, end)| count(&rows[first as usize + summary..end]));
-                sizes.max().unwrap_or(0) + count(&open[*summary..])
-            }
-            Self::Lists(Lists { firsts, open, .. }) => {
-                firsts.windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0) + open.len()
-            }
+            Self::Vectors(all) => all.iter().map(Vectors::longest).max().unwrap_or(0),
+            Self::Lists(all) => all.iter().map(|lists| lists.longest() + lists.open.len()).max().unwrap_or(0),
         }
     }
 
-    /// Returns the numbers of the products of a class, ascending.
-    pub(super) fn products(&self, class: u32) -> Vec<u32> {
+    /// Returns the numbers of the products of a set of the word number `word` of these, ascending.
+    pub(super) fn products(&self, word: usize, set: u32) -> Vec<u32> {
         let mut all = Vec::new();
         match self {
-            Self::Vectors(vectors) => vectors.each_block(class, |at, block| {
+            Self::Vectors(vectors) => vectors[word].each_block(set, |at, block| {
                 ones(block, |bit| all.push((at * BLOCK + bit) as u32));
             }),
-            Self::Lists(lists) => all.extend(lists.of(class).0.iter().chain(&lists.open[..])),
+            Self::Lists(lists) => all.extend(lists[word].of(set).0.iter().chain(&lists[word].open[..])),
         }
         all.sort_unstable();
         all
@@ -174,6 +149,21 @@ impl Sets {
 }
 
 impl Lists {
+    /// Stores the classes of a word and its open products.
+    pub(super) fn new(classes: &Classes, open: &mut Current) -> Self {
+        let firsts = (0..=classes.len()).scan(0, |next, class| {
+            let first = *next;
+            *next += if class < classes.len() { classes.row(class).len() as u32 } else { 0 };
+            Some(first)
+        });
+        Self { firsts: firsts.collect(), entries: classes.rows().into(), open: open.list() }
+    }
+
+    /// Number of products of the longest list.
+    pub(super) fn longest(&self) -> usize {
+        self.firsts.windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0)
+    }
+
     /// Returns the products of a class that constrain the word, and those that leave it open.
     #[inline(always)]
     pub(super) fn of(&self, class: u32) -> (&[u32], &[u32]) {
@@ -183,10 +173,36 @@ impl Lists {
 }
 
 impl Vectors {
+    /// Stores the classes of a word and its open products, and returns the place of the row of each class, too.
+    pub(super) fn new(classes: &Classes, open: &Current) -> (Self, Vec<u32>) {
+        let mut next = 0;
+        let places = (0..classes.len()).map(|class| {
+            let place = next;
+            next += classes.row(class).len() as u32 / 2;
+            place
+        });
+        let places = places.collect();
+        let words = classes.rows().chunks_exact(2).map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32);
+        (Self { rows: words.chain([0]).collect(), open: open.dense(), summary: open.summary.len() }, places)
+    }
+
+    /// Number of products of the largest set.
+    fn longest(&self) -> usize {
+        let count = |words: &[u64]| words.iter().map(|word| word.count_ones() as usize).sum::<usize>();
+        let (mut row, mut longest) = (0, 0);
+        // Without products, all rows are empty.
+        while self.summary > 0 && row + 1 < self.rows.len() {
+            let blocks = row + self.summary;
+            let end = blocks + count(&self.rows[row..blocks]);
+            (row, longest) = (end, longest.max(count(&self.rows[blocks..end])));
+        }
+        longest + count(&self.open[self.summary..])
+    }
+
     /// Returns the bits of the blocks `64 · word` to `64 · word + 63` of a row, without the open products.
     #[inline(always)]
-    pub(super) fn own_summary(&self, class: u32, word: usize) -> u64 {
-        self.rows[self.firsts[class as usize] as usize + word]
+    pub(super) fn own_summary(&self, row: u32, word: usize) -> u64 {
+        self.rows[row as usize + word]
     }
 
     /// Returns block number `at`, united with the open products.
@@ -195,31 +211,30 @@ impl Vectors {
     #[inline(always)]
     pub(super) fn block(&self, at: usize, own: u64, stored: usize) -> u64 {
         let bit = at % BLOCK;
-        let open = self.open[self.summary + at];
-        if own >> bit & 1 == 0 {
-            return open;
-        }
-        open | self.rows[stored + (own & ((1 << bit) - 1)).count_ones() as usize]
+        let place = stored + (own & ((1 << bit) - 1)).count_ones() as usize;
+        // A block is stored or not with no pattern, so there is no branch: another word is read and left out.
+        let is_stored = (own >> bit & 1).wrapping_neg();
+        self.open[self.summary + at] | self.rows[place] & is_stored
     }
 
     /// Returns the place of the first block that a row stores.
     #[inline(always)]
-    pub(super) fn stored(&self, class: u32) -> usize {
-        self.firsts[class as usize] as usize + self.summary
+    pub(super) fn stored(&self, row: u32) -> usize {
+        row as usize + self.summary
     }
 
     /// Whether no product is in a row, and none leaves the word open.
     #[inline(always)]
-    pub(super) fn is_empty(&self, class: u32) -> bool {
-        (0..self.summary).all(|word| self.own_summary(class, word) | self.open[word] == 0)
+    pub(super) fn is_empty(&self, row: u32) -> bool {
+        (0..self.summary).all(|word| self.own_summary(row, word) | self.open[word] == 0)
     }
 
     /// Calls `each` with the number and the bits of each block that is not empty.
     #[inline(always)]
-    pub(super) fn each_block(&self, class: u32, mut each: impl FnMut(usize, u64)) {
-        let mut stored = self.stored(class);
+    pub(super) fn each_block(&self, row: u32, mut each: impl FnMut(usize, u64)) {
+        let mut stored = self.stored(row);
         for word in 0..self.summary {
-            let own = self.own_summary(class, word);
+            let own = self.own_summary(row, word);
             ones(own | self.open[word], |bit| each(word * BLOCK + bit, self.block(word * BLOCK + bit, own, stored)));
             stored += own.count_ones() as usize;
         }

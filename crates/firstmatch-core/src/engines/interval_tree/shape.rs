@@ -1,6 +1,7 @@
 //! Shapes of trees: nodes, walks, rotations, and what bounds them.
 
 use super::config::{Config, MOST_SAMPLE, Turns};
+use crate::raw::halve;
 
 /// Number of no node.
 pub(super) const NONE: u32 = u32::MAX;
@@ -92,18 +93,6 @@ pub(super) struct Walked {
 /// Number of steps of a search by halving.
 pub(super) fn halvings(intervals: usize) -> u32 {
     usize::BITS - intervals.saturating_sub(1).leading_zeros()
-}
-
-/// Returns the number of the last interval that starts at most at `key`.
-#[inline(always)]
-pub(super) fn halve(starts: &[u32], key: u32) -> u32 {
-    let (mut base, mut left) = (0, starts.len());
-    while left > 1 {
-        let half = left / 2;
-        base += if starts[base + half] <= key { half } else { 0 };
-        left -= half;
-    }
-    base as u32
 }
 
 /// Returns the largest number of edges of a walk.
@@ -209,7 +198,7 @@ impl Shape {
             (grand, parent, at) = (parent, at, next);
         };
         if is_capped {
-            at = halve(starts, key);
+            [at] = halve(starts, &[key]);
             self.counters.capped += 1;
             self.is_due = self.reconstruct_after.is_some();
         } else if is_counted {

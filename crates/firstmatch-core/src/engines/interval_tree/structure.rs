@@ -1,7 +1,7 @@
 //! The built engine: intervals and sets of each word.
 
 use super::config::{Config, SetForm};
-use super::sets::{BLOCK, Lists, Sets};
+use super::sets::{BLOCK, Sets};
 use super::shape::{Node, cap, halvings};
 use crate::engine::Match;
 use crate::raw::{LINE_WORDS, Level};
@@ -17,6 +17,8 @@ pub struct Npf {
     pub(super) words: Box<[Word]>,
     /// Words that some product constrains.
     pub(super) read: Box<[usize]>,
+    /// Sets of these words, in the same order.
+    pub(super) sets: Sets,
     /// Rule and priority of each product, by rank.
     pub(super) matches: Box<[Match]>,
     /// 1 + the place of each product's masks, or 0 for none; empty if no product has masks.
@@ -33,9 +35,8 @@ pub struct Npf {
 pub(super) struct Word {
     /// First value of each interval, ascending from 0.
     pub(super) starts: Box<[u32]>,
-    /// Set of each interval.
-    pub(super) classes: Box<[u32]>,
-    pub(super) sets: Sets,
+    /// Set of each interval: the place of its row, or the number of its list; 0 in a word that is open.
+    pub(super) sets: Box<[u32]>,
     /// Whether all products leave the word open.
     pub(super) is_open: bool,
 }
@@ -90,21 +91,18 @@ impl Npf {
     /// Number of cache lines that a lookup reads at most.
     pub(super) fn worst_lines(&self) -> usize {
         let blocks = self.matches.len().div_ceil(BLOCK);
-        let of_word = |(at, word): (usize, &Word)| {
-            let search = 2 * (cap(word.starts.len(), &self.config) as usize + 1);
-            let search = search + halvings(word.starts.len()) as usize + 1;
-            search
-                + match &word.sets {
-                    Sets::Vectors(vectors) => vectors.summary.div_ceil(LINE_WORDS / 2) + 2 + 2 * blocks,
-                    Sets::Lists(Lists { firsts, open, .. }) => {
-                        let longest = firsts.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0);
-                        longest as usize / LINE_WORDS + open.len() / LINE_WORDS + 5
-                    }
-                }
-                + usize::from(at == 0)
+        let search = |word: &Word| {
+            let walk = cap(word.starts.len(), &self.config) as usize + 1;
+            2 * walk + halvings(word.starts.len()) as usize + 1
+        };
+        let of_sets: usize = match &self.sets {
+            Sets::Vectors(all) => all.iter().map(|one| one.summary.div_ceil(LINE_WORDS / 2) + 2 + 2 * blocks).sum(),
+            Sets::Lists(all) => {
+                all.iter().map(|one| one.longest() / LINE_WORDS + one.open.len() / LINE_WORDS + 5).sum()
+            }
         };
         let masks = if self.masks.is_empty() { 0 } else { self.matches.len() * (2 + self.words.len() / 8) };
-        self.words.iter().enumerate().map(of_word).sum::<usize>() + masks
+        self.words.iter().map(search).sum::<usize>() + of_sets + 1 + masks
     }
 
     /// Returns the bytes on the heap by part.
@@ -113,7 +111,7 @@ impl Npf {
         let intervals = intervals + size_of_val(&self.words[..]) + size_of_val(&self.read[..]);
         vec![
             ("intervals", intervals),
-            ("sets", self.words.iter().map(|word| word.sets.bytes()).sum()),
+            ("sets", self.sets.bytes()),
             ("matches", size_of_val(&self.matches[..])),
             ("masks", size_of_val(&self.mask_places[..]) + size_of_val(&self.masks[..])),
         ]
@@ -121,7 +119,7 @@ impl Npf {
 
     /// Number of products of the longest set of a word, except for words that all leave open.
     pub(super) fn longest(&self) -> usize {
-        self.read.iter().map(|&word| self.words[word].sets.longest()).max().unwrap_or(0)
+        self.sets.longest()
     }
 
     /// Number of blocks, and of entries of lists, that an intersection holds at most.
@@ -141,9 +139,11 @@ impl Npf {
         for (at, (word, of_schema)) in self.words.iter().zip(self.schema.words()).enumerate() {
             text += &format!("word {at}:");
             let ends = word.starts.iter().skip(1).map(|next| next - 1).chain([of_schema.max]);
-            for ((start, end), &class) in word.starts.iter().zip(ends).zip(&word.classes) {
-                let products: Vec<String> =
-                    word.sets.products(class).iter().map(|rank| (rank + 1).to_string()).collect();
+            let read = self.read.iter().position(|&read| read == at);
+            let all = || (0..self.matches.len() as u32).collect();
+            for ((start, end), &set) in word.starts.iter().zip(ends).zip(&word.sets) {
+                let products = read.map_or_else(all, |read| self.sets.products(read, set));
+                let products: Vec<String> = products.iter().map(|rank| (rank + 1).to_string()).collect();
                 let range = if *start == end { start.to_string() } else { format!("{start}-{end}") };
                 text += &format!(" {range} {{{}}}", products.join(" "));
             }

@@ -8,12 +8,13 @@ mod limits;
 mod sets;
 mod worked;
 
-use super::shape::{NONE, Sampler, halve, halvings};
+use super::shape::{NONE, Sampler, halvings};
 use super::*;
 use crate::engine::Classifier;
 use crate::engine::budget::Budget;
 use crate::engine::tests::{agrees, keys_of, sets};
 use crate::key::KeyBuf;
+use crate::raw::halve;
 use crate::rule::Test;
 use crate::schema::{Field, Kind, Schema};
 use crate::test_rules::set;

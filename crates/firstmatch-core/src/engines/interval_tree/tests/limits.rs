@@ -81,9 +81,9 @@ fn steps_of_a_word_are_at_most_the_stated() {
 fn scratch_bytes_are_those_of_its_parts() {
     for config in [Config::default(), Config::paper(), Config { adapts: false, ..Config::default() }] {
         let engine = build(&sets()[1], &config);
-        let Shapes { shapes, sums, pairs, list, classes, stored, .. } = engine.new_scratch();
+        let Shapes { shapes, sums, pairs, list, sets, stored, .. } = engine.new_scratch();
         let nodes: usize = shapes.iter().map(|shape| size_of_val(&shape.nodes[..])).sum();
-        let of_lookups = pairs.capacity() * 16 + list.capacity() * 4 + size_of_val(&classes[..]) + 8 * stored.len();
+        let of_lookups = pairs.capacity() * 16 + list.capacity() * 4 + size_of_val(&sets[..]) + 8 * stored.len();
         let own = nodes + size_of_val(&shapes[..]) + 8 * sums.len() + of_lookups;
         assert_eq!(engine.scratch_bytes(), own);
     }

@@ -1,7 +1,7 @@
 //! Sets of many products, masks, absent values and other schemas.
 
 use super::*;
-use crate::engines::interval_tree::sets::{Current, Sets, bytes as stored_bytes};
+use crate::engines::interval_tree::sets::{Current, Lists, Sets, Vectors, bytes as stored_bytes};
 use crate::engines::shared::{Classes, Room};
 
 /// Both forms give back the products of each set, over more than one word of bits for blocks.
@@ -28,9 +28,23 @@ fn sets_of_both_forms_give_back_their_products() {
             let class = classes.of(current.row(form), &room).expect("no limit");
             want.push((class, members.iter().copied().chain(opens.clone()).collect::<std::collections::BTreeSet<_>>()));
         }
-        let sets = Sets::new(form, &classes, &mut open);
+        let (sets, places) = match form {
+            SetForm::Vectors => {
+                let (vectors, places) = Vectors::new(&classes, &open);
+                assert_eq!(vectors.rows.last(), Some(&0));
+                (Sets::Vectors([vectors].into()), places)
+            }
+            SetForm::Lists => {
+                (Sets::Lists([Lists::new(&classes, &mut open)].into()), (0..classes.len() as u32).collect())
+            }
+        };
         for (class, want) in &want {
-            assert!(sets.products(*class).iter().map(|&product| product as usize).eq(want.iter().copied()));
+            assert!(
+                sets.products(0, places[*class as usize])
+                    .iter()
+                    .map(|&product| product as usize)
+                    .eq(want.iter().copied())
+            );
         }
         assert_eq!(sets.bytes(), stored_bytes(form, &classes, opens.len(), count));
         assert_eq!(sets.longest(), want.iter().map(|(_, all)| all.len()).max().expect("some"));

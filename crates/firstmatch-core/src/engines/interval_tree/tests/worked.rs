@@ -16,8 +16,11 @@ fn table_4_1() -> Lowered {
 
 /// Returns the intervals of a word, each with its rules.
 fn intervals(engine: &Npf, word: usize) -> Vec<(u32, Vec<u32>)> {
+    let read = engine.read.iter().position(|&read| read == word);
+    let all = || (0..engine.matches.len() as u32).collect();
     let word = &engine.words[word];
-    word.starts.iter().zip(&word.classes).map(|(&start, &class)| (start, word.sets.products(class))).collect()
+    let of = |set: u32| read.map_or_else(all, |read| engine.sets.products(read, set));
+    word.starts.iter().zip(&word.sets).map(|(&start, &set)| (start, of(set))).collect()
 }
 
 /// Intervals and sets are those of Tables 4.1 and 4.2, and absent ports have an interval of their own.
@@ -93,7 +96,7 @@ fn children(shape: &Shape, at: usize) -> [u32; 2] {
 fn hit(shape: &mut Shape, starts: &[u32], key: u32) -> u32 {
     let mut sums = vec![0; starts.len() + 1];
     let walked = shape.find(starts, key, true, &mut sums);
-    assert_eq!(walked.interval, halve(starts, key));
+    assert_eq!([walked.interval], halve(starts, &[key]));
     walked.edges
 }
 
