@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use firstmatch_core::engines::interval_tree::{Batches, Config, Npf, Shapes};
+use firstmatch_core::engines::interval_tree::{Batches, Config, Npf, Shape, Shapes};
 use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::rule::{ExpansionLimits, Lowered, lower};
 use firstmatch_core::{Classifier, Engine, KeyBuf, Match, RuleSet};
@@ -128,7 +128,7 @@ pub(super) struct About {
 enum Of {
     /// Most edges per search of a tree.
     Edges,
-    /// The same beside the entropy, case by case.
+    /// The same beside the entropy, where it is the largest share of it.
     Entropy,
     /// Per cent of the edges that are saved of each other tree's, for each order: the mean over the sets.
     Saved,
@@ -163,6 +163,12 @@ struct Window {
 impl Window {
     fn per_packet(&self) -> f64 {
         self.edges / self.packets
+    }
+
+    /// Returns the per cent that counted packets take longer than others, if they took `factor` times as long.
+    fn longer(&self, factor: f64) -> f64 {
+        let [counted, frozen] = self.nanos;
+        100.0 * (factor * counted / frozen - 1.0)
     }
 }
 
@@ -321,7 +327,7 @@ impl Adapt {
                     let shares = traffic.shares();
                     let of = |word| {
                         let weights = bench.weights(&shapes, word, shares.as_ref()?);
-                        let depths = shapes.shape(word).map(|shape| shape.depths()).unwrap_or_default();
+                        let depths = shapes.shape(word).map(Shape::depths).unwrap_or_default();
                         let balanced =
                             depths.iter().zip(&weights).map(|(&(_, depth), weight)| f64::from(depth) * weight);
                         Some((optimal::edges(&weights), balanced.sum::<f64>()))
@@ -421,7 +427,10 @@ impl Adapt {
                     let Window { packets, trees, rotations, height, nanos, .. } = window;
                     let numbers = [window.per_packet(), trees / packets, *rotations, *height];
                     let numbers = numbers.map(|number| format!("{number:.2}"));
-                    let ns = format!("{:.0}", nanos.iter().sum::<f64>() / packets);
+                    let mut ns = format!("{:.0}", nanos.iter().sum::<f64>() / packets);
+                    if nanos[1] > 0.0 {
+                        ns += &format!(", counted {:+.1} %", window.longer(1.0));
+                    }
                     let rest = [tree.name.clone(), packets.to_string()].into_iter().chain(numbers).chain([ns]);
                     table.add_row(place.iter().cloned().chain(rest));
                 }
@@ -469,7 +478,9 @@ impl Adapt {
             Of::Nodes => most(&|case| 1.0 + per_tree(&last(case, own))),
             Of::Height => most(&|case| last(case, own).height),
             Of::Entropy => {
-                Measured::Numbers(cases.iter().flat_map(|case| [per_tree(&last(case, own)), case.bits]).collect())
+                let share = |case: &&Case| per_tree(&last(case, own)) / case.bits;
+                let worst = cases.iter().max_by(|a, b| share(a).total_cmp(&share(b))).context("there is no case")?;
+                Measured::Numbers(vec![per_tree(&last(worst, own)), worst.bits])
             }
             Of::Saved => {
                 let orders = &self.stages[self.stages.len() - 1].orders;
@@ -494,13 +505,7 @@ impl Adapt {
                 let text = if cases.iter().all(is_settled) { "many at first, then few" } else { "not fewer" };
                 Measured::Text(text.to_owned())
             }
-            Of::Counting => {
-                let longer = |case: &Case| {
-                    let [counted, frozen] = last(case, own).nanos;
-                    100.0 * (factor * counted / frozen - 1.0)
-                };
-                ends(cases.iter().map(longer).collect())
-            }
+            Of::Counting => ends(cases.iter().map(|case| last(case, own).longer(factor)).collect()),
         })
     }
 }
