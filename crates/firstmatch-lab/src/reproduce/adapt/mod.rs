@@ -442,8 +442,9 @@ impl Adapt {
 
     /// Returns edges a packet by window, of the first case, as lines of numbers.
     fn course(&self, cases: &[Case]) -> String {
-        let names = self.trees.iter().map(|tree| tree.name.as_str()).chain(["optimal static", "balanced"]);
-        let mut text = format!("packets,{}\n", names.collect::<Vec<_>>().join(","));
+        // Numbers need no quotes, names may.
+        let names = self.trees.iter().map(|tree| format!("\"{}\"", tree.name.replace('"', "\"\"")));
+        let mut text = format!("packets,{},optimal static,balanced\n", names.collect::<Vec<_>>().join(","));
         let (case, mut sent) = (&cases[0], 0.0);
         for at in 0..case.optimal.len() {
             sent += case.courses[0][at].packets;
