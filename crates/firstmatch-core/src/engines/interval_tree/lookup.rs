@@ -1,7 +1,7 @@
 //! Lookups: keys side by side by halving, or one by one in trees that turn.
 
 use super::config::Batches;
-use super::scratch::{BATCH, Shapes};
+use super::scratch::{BATCH, FoundSets, Shapes};
 use super::sets::{BLOCK, Lists, Sets, Vectors};
 use super::shape::{Walked, halvings};
 use super::structure::{Npf, Word};
@@ -51,9 +51,9 @@ impl<W: Watch> Kernel for Lookup<'_, '_, W> {
                 }
                 continue;
             }
-            search(engine, shapes, keys, best.len(), watch);
+            search(engine, &mut shapes.found, keys, best.len(), watch);
             for (at, best) in best.iter_mut().enumerate() {
-                improve(engine, first(engine, shapes, keys.row(at), at, watch), best);
+                improve(engine, first(engine, &mut shapes.found, keys.row(at), at, watch), best);
             }
         }
     }
@@ -70,8 +70,8 @@ fn improve(engine: &Npf, found: Option<usize>, best: &mut Option<Match>) {
 ///
 /// A short batch repeats its last key, so that the loops have a fixed length.
 #[inline(always)]
-fn search<W: Watch>(engine: &Npf, shapes: &mut Shapes, keys: Keys<'_>, count: usize, watch: &mut W) {
-    for (&word, found) in engine.read.iter().zip(&mut shapes.sets) {
+fn search<W: Watch>(engine: &Npf, found: &mut FoundSets, keys: Keys<'_>, count: usize, watch: &mut W) {
+    for (&word, found) in engine.read.iter().zip(&mut found.sets) {
         let Word { starts, sets, .. } = &engine.words[word];
         let values: [u32; BATCH] = std::array::from_fn(|key| keys.row(key.min(count - 1))[word]);
         *found = halve(starts, &values).map(|interval| sets[interval as usize]);
@@ -81,8 +81,14 @@ fn search<W: Watch>(engine: &Npf, shapes: &mut Shapes, keys: Keys<'_>, count: us
 
 /// Returns the first product that all words of a key of a batch have.
 #[inline(always)]
-fn first<W: Watch>(engine: &Npf, shapes: &mut Shapes, key: &[u32], lane: usize, watch: &mut W) -> Option<usize> {
-    let Shapes { sets, stored, list, .. } = shapes;
+pub(super) fn first<W: Watch>(
+    engine: &Npf,
+    found: &mut FoundSets,
+    key: &[u32],
+    lane: usize,
+    watch: &mut W,
+) -> Option<usize> {
+    let FoundSets { sets, stored, list } = found;
     if engine.read.is_empty() {
         return (0..engine.matches.len()).find(|&product| engine.passes(product, key));
     }
@@ -156,7 +162,7 @@ fn first_passing(engine: &Npf, block: usize, mut bits: u64, key: &[u32]) -> Opti
 ///
 /// It leaves once no product is left, if [`Config::bypass`](super::Config::bypass) says so.
 pub(super) fn alone<W: Watch>(engine: &Npf, shapes: &mut Shapes, key: &[u32], watch: &mut W) -> Option<usize> {
-    let Shapes { shapes: trees, sampler, sums, pairs, list, .. } = shapes;
+    let Shapes { shapes: trees, sampler, sums, pairs, found: FoundSets { list, .. }, .. } = shapes;
     let is_counted = sampler.counts();
     let (mut edges, mut restarts) = (0, false);
     let mut held: Option<(&Vectors, u32)> = None;

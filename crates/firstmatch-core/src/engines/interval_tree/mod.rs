@@ -57,6 +57,7 @@ mod lookup;
 mod scratch;
 mod sets;
 mod shape;
+mod stages;
 mod structure;
 #[cfg(test)]
 mod tests;
@@ -64,6 +65,7 @@ mod tests;
 pub use config::{Batches, Config, SetForm, Turns};
 pub use scratch::Shapes;
 pub use shape::{Shape, ShapeCounters};
+pub use stages::{Decider, WordTree};
 pub use structure::Npf;
 
 use crate::engine::budget::Visits;

@@ -18,12 +18,26 @@ pub struct Shapes {
     pub(super) sums: Vec<u64>,
     /// Blocks that the sets so far have in common, each with its number.
     pub(super) pairs: Vec<(u32, u64)>,
-    /// Products that the lists so far have in common.
-    pub(super) list: Vec<u32>,
-    /// Sets of the keys of a batch, by the words that some product constrains.
+    pub(super) found: FoundSets,
+}
+
+/// Sets that were found for the keys of a batch, and room for their intersection.
+#[derive(Debug)]
+pub(super) struct FoundSets {
+    /// Sets of the keys, by the words that some product constrains.
     pub(super) sets: Vec<[u32; BATCH]>,
     /// Place of the next block of each of these words.
     pub(super) stored: Vec<usize>,
+    /// Products that the lists so far have in common.
+    pub(super) list: Vec<u32>,
+}
+
+impl FoundSets {
+    pub(super) fn new(engine: &Npf) -> Self {
+        let words = engine.read.len();
+        let [_, list] = engine.sizes();
+        Self { sets: vec![[0; BATCH]; words], stored: vec![0; words], list: Vec::with_capacity(list) }
+    }
 }
 
 impl Shapes {
@@ -31,16 +45,14 @@ impl Shapes {
         let config = &engine.config;
         let shape = |word: &super::structure::Word| Shape::new(&word.starts, config);
         let shapes: Vec<Shape> = if config.adapts { engine.words.iter().map(shape).collect() } else { Vec::new() };
-        let [pairs, list] = engine.sizes();
+        let [pairs, _] = engine.sizes();
         Self {
             number: engine.number,
             shapes,
             sampler: Sampler::new(config),
             sums: vec![0; sums(engine)],
             pairs: Vec::with_capacity(pairs),
-            list: Vec::with_capacity(list),
-            sets: vec![[0; BATCH]; engine.read.len()],
-            stored: vec![0; engine.read.len()],
+            found: FoundSets::new(engine),
         }
     }
 

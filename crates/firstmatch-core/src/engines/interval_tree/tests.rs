@@ -1,11 +1,12 @@
 //! Answers of every form beside `linear`, and what more than one of these files needs.
 //!
 //! `worked` has the thesis's tables and trees worked out by hand, `attack` traffic that is meant to be slow, `sets` and
-//! `limits` unusual rules, bounds and budgets.
+//! `limits` unusual rules, bounds and budgets, `stages` the steps for threads.
 
 mod attack;
 mod limits;
 mod sets;
+mod stages;
 mod worked;
 
 use super::shape::{NONE, Sampler, halvings};

@@ -1,6 +1,7 @@
 //! Budgets, stated bounds, and scratches of other engines.
 
 use super::*;
+use crate::engines::interval_tree::scratch::FoundSets;
 
 /// A budget is kept to the byte, and one byte less is refused with both numbers.
 #[test]
@@ -81,7 +82,8 @@ fn steps_of_a_word_are_at_most_the_stated() {
 fn scratch_bytes_are_those_of_its_parts() {
     for config in [Config::default(), Config::paper(), Config { adapts: false, ..Config::default() }] {
         let engine = build(&sets()[1], &config);
-        let Shapes { shapes, sums, pairs, list, sets, stored, .. } = engine.new_scratch();
+        let Shapes { shapes, sums, pairs, found, .. } = engine.new_scratch();
+        let FoundSets { list, sets, stored } = found;
         let nodes: usize = shapes.iter().map(|shape| size_of_val(&shape.nodes[..])).sum();
         let of_lookups = pairs.capacity() * 16 + list.capacity() * 4 + size_of_val(&sets[..]) + 8 * stored.len();
         let own = nodes + size_of_val(&shapes[..]) + 8 * sums.len() + of_lookups;
