@@ -387,6 +387,18 @@ fn rule_caches(level: Level) -> Vec<Subject> {
             }
         }));
     }
+    let live = with(rule::Config::default(), 9, 16, 1, 2);
+    let inner = move |run_bytes| {
+        let (simd, strategy) = (Some(level), Strategy::Force(Kind::BitSelect));
+        live::Config { budget: Budget { run_bytes }, simd, strategy, overlaps: true, ..small_meta() }
+    };
+    let name = format!("rule cache of 9 carved boxes {level:?} over meta over bit_select, overlay<=4");
+    all.push(Subject::updatable(name, move |start, budget| {
+        // The search of the cache takes some bytes of its own.
+        let owned = exclusive(start, &inner(budget.run_bytes.saturating_sub(100)))?;
+        let overlaps = owned.engine().overlaps().expect("regions are asked for");
+        RuleCache::new(owned, overlaps, &live)
+    }));
     let config = with(rule::Config::default(), 24, 64, 1, 5);
     all.push(Subject::fixed(format!("rule cache {level:?} over a flow cache"), move |lowered, budget| {
         let linear = Linear::build(lowered, &linear::Config { budget, simd: Some(level) })?;

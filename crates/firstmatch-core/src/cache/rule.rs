@@ -14,7 +14,8 @@
 //! it ([`Config::least_share`]).
 //!
 //! All that the cache asks of the rules is [`Overlaps`]: which regions a box meets. It is a list of its own
-//! ([`RuleCache::over`]), or another structure over the same rules ([`RuleCache::new`]).
+//! ([`RuleCache::over`]), or another structure over the same rules ([`RuleCache::new`]). Before rules that change while
+//! other threads look up, it is the lists of [`live::Engine::overlaps`](crate::live::Engine::overlaps).
 //!
 //! The work for a box is cut in slices: a batch tests 16 regions for each of its packets at most ([`Config::tests`]). So
 //! the time of a batch is bounded whatever the traffic is. Only the region of the sample's own rule is looked for at
@@ -40,7 +41,8 @@
 //! # Invariants
 //! - Every key of a box has the box's answer (`tests::boxes_hold_keys_of_one_answer`).
 //! - A box of other rules answers nothing: generation and version are read before the boxes, and a change of either
-//!   forgets them (`tests::boxes_of_other_rules_are_forgotten`).
+//!   forgets boxes, samples and the work for a box (`tests::boxes_of_other_rules_are_forgotten`, and beside a writer
+//!   `tests::live::commits_at_any_moment_are_noticed`).
 //!
 //! # Paper
 //! Y. Ma, S. Banerjee, S. Lu and C. Estan, *Leveraging Parallelism for Multi-dimensional Packet Classification on
@@ -159,7 +161,8 @@ impl<C: Classifier + 'static> RuleCache<C> {
 
     /// Puts a cache in front of the classifier `inner`, which proves boxes by `rules`.
     ///
-    /// `rules` has the regions of the classifier's rules, and changes no later than they do. A search that allocates, such
+    /// `rules` has the regions of the classifier's rules, and the [version](crate::Engine::version) of the classifier tells
+    /// of every change. [`live::Engine::overlaps`](crate::live::Engine::overlaps) is one. A search that allocates, such
     /// as that of a [`CutTree`](crate::engines::cut_tree::CutTree), does so in the lookups that make boxes.
     ///
     /// # Errors
@@ -193,9 +196,9 @@ impl<C: Classifier + 'static> RuleCache<C> {
     #[inline(never)]
     fn look_up(&self, scratch: &mut Sampled, keys: &Keys<'_>, best: &mut [Option<Match>], is_aside: bool) {
         let lookups = best.len();
-        // Read before the lookups, so that their answers are at least as new.
-        let state = self.generation.state(&self.inner);
-        scratch.begin(state);
+        // Read before the boxes, and before answers and regions are found for new ones, which are thus at least as new.
+        // Because a version never comes again, boxes that are answered from are of the rules of this state alone.
+        scratch.begin(self.generation.state(&self.inner));
         let sample = scratch.updater.sample_of(lookups).map(|at| (at, best[at]));
         if is_aside {
             self.inner.improve_batch(&mut scratch.inner, keys, best);
@@ -215,7 +218,7 @@ impl<C: Classifier + 'static> RuleCache<C> {
             }
             scratch.trial.went(way, lookups, hits, Instant::now);
         }
-        self.learn(scratch, keys, best, sample, state);
+        self.learn(scratch, keys, best, sample);
     }
 
     /// Takes the sample of a batch, and goes on with its box.
@@ -225,7 +228,6 @@ impl<C: Classifier + 'static> RuleCache<C> {
         keys: &Keys<'_>,
         best: &[Option<Match>],
         sample: Option<(usize, Option<Match>)>,
-        state: (u64, u64),
     ) {
         let updater = &mut scratch.updater;
         let mut is_new = false;
@@ -238,10 +240,7 @@ impl<C: Classifier + 'static> RuleCache<C> {
         let tests = self.config.tests.max(1).saturating_mul(best.len());
         let tests = if self.config.tests == usize::MAX { tests } else { tests.min(MOST_TESTS) };
         is_new |= updater.go_on(self.rules.overlaps(), self.schema.words(), tests);
-        if self.generation.state(&self.inner) != state {
-            // Answer and regions may be of different rules.
-            scratch.forget();
-        } else if is_new {
+        if is_new {
             updater.publish(&mut scratch.published);
         }
     }
@@ -261,7 +260,9 @@ impl<C: Classifier + 'static> Engine for RuleCache<C> {
     }
 
     fn new_scratch(&self) -> Sampled {
-        Sampled::new(&self.config, &self.schema, self.inner.scratch())
+        let mut sampled = Sampled::new(&self.config, &self.schema, self.inner.scratch());
+        sampled.updater.prepare(self.rules.overlaps());
+        sampled
     }
 
     /// Whether a scratch is made for this configuration.
@@ -280,9 +281,11 @@ impl<C: Classifier + 'static> Engine for RuleCache<C> {
     /// The memory of the boxes is in each thread's scratch.
     fn stats(&self) -> Stats {
         let mut stats = self.inner.stats();
-        if let Rules::Own(list) = &self.rules {
-            stats.bytes.push(("regions", list.bytes()));
-        }
+        stats.bytes.push(match &self.rules {
+            Rules::Own(list) => ("regions", list.bytes()),
+            // The search itself, behind two counts; the engine or the live rules that it searches count the rest.
+            Rules::Shared(search) => ("search", 2 * size_of::<usize>() + size_of_val(&**search)),
+        });
         let blocks = self.config.boxes().div_ceil(BLOCK);
         stats.worst_tests += blocks * BLOCK;
         // A block is a line a word and three of answers.

@@ -1,5 +1,8 @@
 //! Regions that overlap a box, which keepers of answers ask for.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use crate::rule::{Match, Region};
 
 /// Box of the key space, and the best priority that it may still meet.
@@ -18,12 +21,14 @@ pub struct Probe {
     pub(crate) seen: Vec<u64>,
     /// Bounds and masks of the region at hand.
     pub(crate) row: Vec<u32>,
+    /// Slot of the thread among the readers of rules that change beside it.
+    pub(crate) slot: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Probe {
     /// Builds a probe for the box of these bounds, which takes every region.
     pub fn new(lo: &[u32], hi: &[u32]) -> Self {
-        Self { lo: lo.to_vec(), hi: hi.to_vec(), below: None, seen: Vec::new(), row: Vec::new() }
+        Self { lo: lo.to_vec(), hi: hi.to_vec(), below: None, seen: Vec::new(), row: Vec::new(), slot: None }
     }
 
     /// Whether a region of this priority is still asked for.
@@ -80,6 +85,11 @@ impl Probe {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Overlaps: Send + Sync {
+    /// Gives `probe` the memory that searches here need beside its box.
+    ///
+    /// A search through a probe without it allocates that memory.
+    fn prepare(&self, _probe: &mut Probe) {}
+
     /// Calls `visit` for the regions that overlap `probe` and beat its bound, in any order, each once.
     ///
     /// It tests about `most` regions from `cursor` on, which is 0 at first. It returns where to go on, or `None` at the

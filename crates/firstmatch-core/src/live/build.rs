@@ -7,6 +7,7 @@ use super::left_right::ARC;
 use super::snapshot::{Built, Part, State};
 use crate::engine::tombstones::marks_bytes;
 use crate::engines::registry::{AnyBase, new_overlay};
+use crate::engines::shared::RegionList;
 use crate::error::BuildError;
 use crate::raw::Level;
 use crate::rule::Lowered;
@@ -36,16 +37,22 @@ pub(super) fn first(
 
 /// Builds a base and what belongs to it, where `reserved` bytes of the budget are taken.
 ///
-/// The reserved bytes include its tombstones and overlay. The bytes of the base and its filters are added to
-/// `reserved`; `before` describes the base that it replaces.
+/// The reserved bytes include its tombstones and overlay. The bytes of the base, its filters and its lists of regions are
+/// added to `reserved`; `before` describes the base that it replaces.
 pub(super) fn new_part(
     set: &Lowered,
     config: &Config,
     reserved: &mut usize,
     before: Option<&Before>,
 ) -> Result<Part, BuildError> {
+    let (level, most) = (Level::choose(config.simd)?, config.budget.run_bytes);
+    let list = config.overlaps.then(|| {
+        let room = most.saturating_sub(*reserved) / 2;
+        RegionList::build(set, level, room).map_err(|bytes| BuildError::bytes(*reserved + 2 * bytes, most))
+    });
+    let list = list.transpose()?;
+    *reserved += 2 * list.as_ref().map_or(0, RegionList::bytes);
     let needed = *reserved + Built::MOST_OWN_BYTES + ARC + size_of::<AnyBase>();
-    let most = config.budget.run_bytes;
     let allowed = most.checked_sub(needed).ok_or_else(|| BuildError::bytes(needed, most))?;
     let allowed = if most == usize::MAX { usize::MAX } else { allowed };
     let (base, choice) = choose::choose(set, &config.selection(), allowed, before)?;
@@ -55,7 +62,7 @@ pub(super) fn new_part(
     let built = Built::new(&base, choice, set, left, &config.limits);
     let (overlay, held) =
         (new_overlay(set.schema(), config.simd, config.seed)?, config.most_in_overlay(built.base.rules));
-    let part = Part::new(base, built, overlay, held, Level::choose(config.simd)?, most.saturating_sub(*reserved) / 4);
+    let part = Part::new(base, built, overlay, held, list, level, most.saturating_sub(*reserved) / 4);
     *reserved += 2 * part.filter_bytes();
     Ok(part)
 }

@@ -209,7 +209,8 @@ impl Changer {
                 before: Before::of(&part.base, &part.built.choice),
                 store: Arc::clone(store),
                 changes: if is_unchanged { Vec::new() } else { pieces.clone() },
-                unchanged: is_unchanged.then(|| part.built.bytes + 2 * (part.dead.bytes() + part.filter_bytes())),
+                unchanged: is_unchanged
+                    .then(|| part.built.bytes + 2 * (part.dead.bytes() + part.filter_bytes() + part.list_bytes())),
             }
         };
         let sources = state.parts.iter().zip(&self.stores).map(source).collect();

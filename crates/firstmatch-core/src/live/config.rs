@@ -53,6 +53,10 @@ pub struct Config {
     /// Whether readers of a [`Handle`](super::Handle) find action, line and value of the rule that matched ([`Snapshot::attached`](super::Snapshot::attached)).
     /// It takes 24 bytes a rule and replica.
     pub attachments: bool,
+    /// Whether [`Engine::overlaps`](super::Engine::overlaps) finds regions, for a [rule cache](crate::cache::rule) before an engine.
+    ///
+    /// It takes some 113 bytes a region and replica for the 5-tuple of IPv4, which the budget counts.
+    pub overlaps: bool,
 }
 
 impl Config {

@@ -138,6 +138,9 @@ impl Engine {
             ..Stats::default()
         };
         stats.bytes.extend([("marks", of.marks), ("overlay", of.overlay), ("filter", of.filter)]);
+        if of.list > 0 {
+            stats.bytes.push(("regions", of.list));
+        }
         if of.second_base > 0 {
             stats.bytes.push(("second base", of.second_base));
         }

@@ -54,10 +54,12 @@ numbers! {
         in_place,
         dead,
         dead_regions,
-        /// Bytes of the tombstones of both replicas; the next two count both as well.
+        /// Bytes of the tombstones of both replicas; the next three count both as well.
         marks,
         overlay,
         filter,
+        /// Bytes of the lists of regions.
+        list,
         /// Bytes of the structs around the base, in both replicas.
         frame,
         /// Bytes of the idle replica's base, where that is not the same one.
@@ -140,6 +142,7 @@ fn part_facts(part: &Part, other: &Part, base: &Stats) -> PartFacts {
         marks: both(|part| part.dead.bytes()),
         overlay: both(|part| part.overlay.bytes()),
         filter: both(Part::filter_bytes),
+        list: both(Part::list_bytes),
         frame,
         second_base,
     }
@@ -174,6 +177,8 @@ pub(super) struct Shared {
     /// The writer takes this lock briefly in a rebuild, never in a commit.
     built: Mutex<[Option<Epoch>; 2]>,
     parts: usize,
+    /// Whether replicas have lists of regions.
+    pub(super) has_lists: bool,
 }
 
 type Epoch = (u64, Box<[Arc<Built>]>);
@@ -190,9 +195,9 @@ impl Shared {
     }
 
     pub(super) fn new(state: State) -> Self {
-        let parts = state.parts.len();
+        let (parts, has_lists) = (state.parts.len(), state.parts.iter().all(|part| part.list.is_some()));
         let replicas = LeftRight::new(state, words(parts), |facts, state| publish_facts(facts, state, state));
-        let shared = Self { replicas, built: Mutex::new([None, None]), parts };
+        let shared = Self { replicas, built: Mutex::new([None, None]), parts, has_lists };
         let state = shared.replicas.now().1;
         shared.announce(state.epoch, state.parts.iter());
         shared.settle();

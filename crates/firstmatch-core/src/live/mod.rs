@@ -137,6 +137,7 @@ mod gather;
 mod handle;
 mod left_right;
 mod log;
+mod overlaps;
 mod reader;
 mod rebuild;
 mod snapshot;

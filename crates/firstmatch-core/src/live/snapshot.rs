@@ -14,6 +14,7 @@ use super::store::Store;
 use crate::engine::tombstones::{Tombstones, slots};
 use crate::engine::{Engine, Match, NamedCounts, Stats, Updatable};
 use crate::engines::registry::{AnyBase, Kind, Overlay, Scratch};
+use crate::engines::shared::RegionList;
 use crate::error::UpdateError;
 use crate::key::Keys;
 use crate::raw::Level;
@@ -76,7 +77,7 @@ impl Built {
         ARC + size_of::<Self>() + CANDIDATES + MOST_PARTS * size_of::<(&str, usize)>();
 }
 
-/// Rules of one schema: base, tombstones, overlay and filter.
+/// Rules of one schema: base, tombstones, overlay, filter and, if they are searched for overlaps, regions.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) built: Arc<Built>,
@@ -90,6 +91,8 @@ pub(super) struct Part {
     /// Maximum number of rules in the overlay.
     pub(super) most: usize,
     filter: Filter,
+    /// Regions of all live rules, if [`Config::overlaps`](super::config::Config::overlaps) asks for them.
+    pub(super) list: Option<RegionList>,
 }
 
 impl Part {
@@ -99,12 +102,13 @@ impl Part {
         built: Built,
         overlay: Overlay,
         most: usize,
+        list: Option<RegionList>,
         level: Level,
         allowed: usize,
     ) -> Self {
         let dead = Tombstones::none(base.places(), built.slots);
         let filter = Filter::of(&*base, level, allowed / 2);
-        Self { built: Arc::new(built), base: Arc::new(base), dead, dead_regions: 0, overlay, most, filter }
+        Self { built: Arc::new(built), base: Arc::new(base), dead, dead_regions: 0, overlay, most, filter, list }
     }
 
     #[inline(always)]
@@ -224,8 +228,14 @@ impl Part {
         match inserted {
             // A rule without regions is in no engine.
             Some(regions) if regions.is_empty() => {}
-            Some(regions) => return self.insert(rule, regions, store),
-            None => self.remove(rule, store),
+            Some(regions) => {
+                self.insert(rule, regions, store)?;
+                self.list.iter_mut().for_each(|list| regions.iter().for_each(|region| list.add(rule, &region)));
+            }
+            None => {
+                self.remove(rule, store);
+                self.list.iter_mut().for_each(|list| list.remove(rule.rule));
+            }
         }
         Ok(())
     }
@@ -270,7 +280,7 @@ impl Part {
 
     /// Returns the heap bytes that each replica has of its own.
     pub(super) fn bytes(&self) -> usize {
-        self.dead.bytes() + self.overlay.bytes() + self.filter.bytes()
+        self.dead.bytes() + self.overlay.bytes() + self.filter.bytes() + self.list_bytes()
     }
 
     /// Returns the bytes of the base and its `Built`, over both replicas.
@@ -286,6 +296,10 @@ impl Part {
 
     pub(super) fn filter_bytes(&self) -> usize {
         self.filter.bytes()
+    }
+
+    pub(super) fn list_bytes(&self) -> usize {
+        self.list.as_ref().map_or(0, RegionList::bytes)
     }
 }
 

@@ -169,7 +169,8 @@ impl BoxUpdater {
     }
 
     fn with(engine: Arc<dyn Classifier>, rules: Rules, config: &Config) -> Result<Self, BuildError> {
-        let updater = Updater::new(config, engine.schema().words().len());
+        let mut updater = Updater::new(config, engine.schema().words().len());
+        updater.prepare(rules.overlaps());
         let (level, scratch, version) = (Level::choose(config.simd)?, engine.scratch(), engine.version());
         Ok(Self { engine, rules, config: config.clone(), level, scratch, version, updater })
     }

@@ -1,3 +1,5 @@
+mod live;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::updater::Updater;

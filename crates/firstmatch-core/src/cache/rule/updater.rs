@@ -42,6 +42,11 @@ impl Updater {
         }
     }
 
+    /// Gives the probe what searches of `rules` need, so that these allocate nothing.
+    pub(super) fn prepare(&mut self, rules: &dyn Overlaps) {
+        rules.prepare(&mut self.step.probe);
+    }
+
     /// Forgets all boxes and samples, because the rules are other ones.
     pub(super) fn clear(&mut self) {
         self.boxes.clear();

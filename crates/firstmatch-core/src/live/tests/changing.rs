@@ -2,8 +2,9 @@
 //! what is said of it all is so.
 
 use super::*;
-use crate::engine::Updatable as _;
 use crate::engine::budget::Budget;
+use crate::engine::{Overlaps as _, Probe, Updatable as _};
+use crate::engines::shared::RegionList;
 use crate::engines::shared::wide::Random;
 use crate::error::UpdateError;
 use crate::rule::{Action, Condition, Conditions, Test};
@@ -85,6 +86,26 @@ fn check(engine: &Engine, writer: &Writer, keys: &KeyBuf, what: &str) {
     assert_eq!(numbers, are, "{what}");
     assert_eq!((engine.overlay(), engine.epoch()), ((part.overlay.rules(), part.most), now.epoch), "{what}");
     assert_eq!(explained.bytes, stats.total_bytes(), "{what}");
+    if let Some(list) = &part.list {
+        check_list(list, writer.rules(), what);
+    }
+}
+
+/// Asserts that the list of a replica has the regions of the live rules, each once.
+fn check_list(list: &RegionList, rules: &RuleSet, what: &str) {
+    let all = lower(rules, &rules.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
+    let words = all.schema().words();
+    let mut probe = Probe::new(&vec![0; words.len()], &words.iter().map(|word| word.max).collect::<Vec<_>>());
+    let (mut found, mut want) = (Vec::new(), Vec::new());
+    let end = list.visit(&mut probe, 0, usize::MAX, &mut |_, rule, region| {
+        found.push((rule.priority, rule.rule.get(), region.lo.to_vec()));
+    });
+    for (rule, range) in all.by_rule() {
+        want.extend(range.map(|at| (rule.priority, rule.rule.get(), all.regions().get(at).lo.to_vec())));
+    }
+    found.sort_unstable();
+    want.sort_unstable();
+    assert_eq!((end, found), (None, want), "{what}");
 }
 
 /// Each base by itself, and that which changes in place.
@@ -125,8 +146,14 @@ fn commit(writer: &mut Writer, change: impl FnOnce(&mut Transaction<'_>)) -> Res
 fn what_is_refused_never_comes_back() {
     let keys = keys(&Schema::ipv4());
     for (kind, in_place) in bases() {
-        let config =
-            Config { strategy: Strategy::Force(kind), in_place, overlay: Some(3), seed: Some(1), ..Config::default() };
+        let config = Config {
+            strategy: Strategy::Force(kind),
+            in_place,
+            overlay: Some(3),
+            seed: Some(1),
+            overlaps: true,
+            ..Config::default()
+        };
         let (engines, mut writer) = open(ports(20), &config).expect("no budget");
         let mut random = Random(kind as u64);
         let (mut refused, mut installed, mut dropped) = (0, 0, 0);
@@ -188,8 +215,14 @@ fn what_is_refused_never_comes_back() {
 fn a_commit_that_fails_late_is_undone() {
     let keys = keys(&Schema::ipv4());
     for (kind, in_place) in bases() {
-        let config =
-            Config { strategy: Strategy::Force(kind), in_place, overlay: Some(4), seed: Some(1), ..Config::default() };
+        let config = Config {
+            strategy: Strategy::Force(kind),
+            in_place,
+            overlay: Some(4),
+            seed: Some(1),
+            overlaps: true,
+            ..Config::default()
+        };
         let free = open(ports(30), &config).expect("no budget").0[0].explain().bytes;
         let mut late = 0;
         for more in (0..24).map(|at| at * at * 200).chain([usize::MAX / 2]) {
@@ -428,6 +461,7 @@ fn a_rebuild_catches_up_with_all_that_changed() {
             due: many,
             dead: many,
             seed: Some(1),
+            overlaps: true,
             ..Config::default()
         };
         let (engines, mut writer) = open(ports(40), &config).expect("no budget");

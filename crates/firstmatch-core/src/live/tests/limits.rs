@@ -123,11 +123,18 @@ fn nothing_is_due_before_a_change() {
     assert!(writer.rebuild_is_due());
 }
 
-/// What rules attach to decisions counts as what else is there: no commit exceeds the budget by it.
+/// What rules attach to decisions, and lists of regions, count as what else is there: no commit exceeds the budget by it.
 #[test]
-fn attachments_are_within_the_budget() {
-    let config = Config { strategy: Strategy::Force(Kind::Linear), in_place: Some(0), attachments: true, ..never() };
-    let free = open(ports(20), &config).expect("no budget").0[0].explain().bytes;
+fn attachments_and_regions_are_within_the_budget() {
+    for (attachments, overlaps) in [(true, false), (false, true), (true, true)] {
+        let config = Config { strategy: Strategy::Force(Kind::Linear), in_place: Some(0), ..never() };
+        commits_keep_the_budget(&Config { attachments, overlaps, ..config });
+    }
+}
+
+fn commits_keep_the_budget(config: &Config) {
+    let free = open(ports(20), config).expect("no budget").0[0].explain().bytes;
+    let mut refused = 0;
     for more in (0..40_000).step_by(500) {
         let budget = Budget { run_bytes: free + more };
         let Ok((engines, mut writer)) = open(ports(20), &Config { budget, ..config.clone() }) else { continue };
@@ -138,10 +145,12 @@ fn attachments_are_within_the_budget() {
             assert!(bytes <= budget.run_bytes, "{bytes} of {budget:?}");
             if let Err(error) = done {
                 assert!(error.budget_exceeded(), "{error}");
+                refused += 1;
                 break;
             }
         }
     }
+    assert!(refused > 5, "{refused}");
 }
 
 /// Once a base has changed in place, the statistics of its family have the other replica's base, shared bytes counted once.
