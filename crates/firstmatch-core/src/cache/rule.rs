@@ -57,6 +57,7 @@
 
 mod boxes;
 mod carve;
+mod check;
 mod config;
 mod evolving;
 mod grow;
@@ -81,7 +82,9 @@ use crate::raw::{Isa, Kernel, Level, dispatch};
 use crate::rule::{Lowered, Regions, RuleId};
 use crate::schema::Schema;
 use boxes::{BLOCK, Boxes, CHUNK, Found};
+pub use check::BoxCheck;
 pub use config::{Config, Growth};
+pub use evolving::EvolvedBox;
 pub use published::{AnswerBoxes, BoxSearch, BoxUpdater};
 use rules::Rules;
 use updater::Updater;
@@ -191,6 +194,14 @@ impl<C: Classifier + 'static> RuleCache<C> {
             samples: own.updater.samples(),
             boxes: own.updater.evolving(),
         })
+    }
+
+    /// Returns the boxes with a sample in the window of a scratch, the oldest first; none if it is of another kind of
+    /// engine.
+    ///
+    /// Those that are published are among them.
+    pub fn boxes(scratch: &Scratch) -> Vec<EvolvedBox> {
+        scratch.of::<Self>().map_or(Vec::new(), |own| own.updater.boxes())
     }
 
     #[inline(never)]

@@ -17,6 +17,10 @@ pub struct Probe {
     pub hi: Vec<u32>,
     /// Priority that a region has to beat; `None` takes every region.
     pub below: Option<u64>,
+    /// Number of regions that searches have tested so far.
+    ///
+    /// Where eight are tested at once, all of them count.
+    pub tested: u64,
     /// Ranks of regions that were visited, a bit each, for searches that meet regions more than once.
     pub(crate) seen: Vec<u64>,
     /// Bounds and masks of the region at hand.
@@ -28,7 +32,7 @@ pub struct Probe {
 impl Probe {
     /// Builds a probe for the box of these bounds, which takes every region.
     pub fn new(lo: &[u32], hi: &[u32]) -> Self {
-        Self { lo: lo.to_vec(), hi: hi.to_vec(), below: None, seen: Vec::new(), row: Vec::new(), slot: None }
+        Self { lo: lo.to_vec(), hi: hi.to_vec(), below: None, tested: 0, seen: Vec::new(), row: Vec::new(), slot: None }
     }
 
     /// Whether a region of this priority is still asked for.

@@ -47,11 +47,13 @@ pub(super) fn new_part(
 ) -> Result<Part, BuildError> {
     let (level, most) = (Level::choose(config.simd)?, config.budget.run_bytes);
     let list = config.overlaps.then(|| {
-        let room = most.saturating_sub(*reserved) / 2;
-        RegionList::build(set, level, room).map_err(|bytes| BuildError::bytes(*reserved + 2 * bytes, most))
+        let own = size_of::<RegionList>();
+        let room = (most.saturating_sub(*reserved) / 2).checked_sub(own);
+        let list = room.map_or(Err(0), |room| RegionList::build(set, level, room));
+        list.map(Box::new).map_err(|bytes| BuildError::bytes(*reserved + 2 * (own + bytes), most))
     });
     let list = list.transpose()?;
-    *reserved += 2 * list.as_ref().map_or(0, RegionList::bytes);
+    *reserved += 2 * list.as_ref().map_or(0, |list| size_of_val(&**list) + list.bytes());
     let needed = *reserved + Built::MOST_OWN_BYTES + ARC + size_of::<AnyBase>();
     let allowed = most.checked_sub(needed).ok_or_else(|| BuildError::bytes(needed, most))?;
     let allowed = if most == usize::MAX { usize::MAX } else { allowed };

@@ -92,7 +92,7 @@ pub(super) struct Part {
     pub(super) most: usize,
     filter: Filter,
     /// Regions of all live rules, if [`Config::overlaps`](super::config::Config::overlaps) asks for them.
-    pub(super) list: Option<RegionList>,
+    pub(super) list: Option<Box<RegionList>>,
 }
 
 impl Part {
@@ -102,7 +102,7 @@ impl Part {
         built: Built,
         overlay: Overlay,
         most: usize,
-        list: Option<RegionList>,
+        list: Option<Box<RegionList>>,
         level: Level,
         allowed: usize,
     ) -> Self {
@@ -299,7 +299,7 @@ impl Part {
     }
 
     pub(super) fn list_bytes(&self) -> usize {
-        self.list.as_ref().map_or(0, RegionList::bytes)
+        self.list.as_ref().map_or(0, |list| size_of_val(&**list) + list.bytes())
     }
 }
 

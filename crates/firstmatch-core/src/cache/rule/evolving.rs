@@ -2,6 +2,20 @@
 
 use crate::engine::{Match, Probe};
 
+/// Box that was made from samples, all of whose keys have one answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EvolvedBox {
+    /// Smallest value of each key word.
+    pub lo: Vec<u32>,
+    /// Largest value of each key word.
+    pub hi: Vec<u32>,
+    /// First rule of its keys; `None` if no rule matches them.
+    pub answer: Option<Match>,
+    /// Number of samples of the window that lie in it.
+    pub weight: u32,
+}
+
 /// Boxes by number, and their numbers in order of age.
 #[derive(Debug)]
 pub(super) struct Evolving {
@@ -50,6 +64,12 @@ impl Evolving {
     /// Returns the bounds of a box: all `lo`, then all `hi`.
     pub(super) fn bounds(&self, number: u16) -> &[u32] {
         &self.bounds[usize::from(number) * 2 * self.key_words..][..2 * self.key_words]
+    }
+
+    pub(super) fn evolved(&self, number: u16) -> EvolvedBox {
+        let (lo, hi) = self.bounds(number).split_at(self.key_words);
+        let (answer, weight) = (self.answer(number), self.weights[usize::from(number)]);
+        EvolvedBox { lo: lo.to_vec(), hi: hi.to_vec(), answer, weight }
     }
 
     /// Returns the oldest box that holds a key.

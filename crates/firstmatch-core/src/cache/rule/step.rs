@@ -1,5 +1,6 @@
 //! Work for the box of one sample, which goes on from batch to batch.
 
+use super::check::BoxCheck;
 use crate::engine::{Match, Probe};
 
 /// Work for one sample that no box holds.
@@ -14,19 +15,16 @@ pub(super) struct Step {
     pub(super) has_begun: bool,
     /// Age of the next box to grow, and bests of Algorithm 1 for the one at hand.
     pub(super) next: usize,
-    pub(super) grown: Option<Check>,
+    pub(super) grown: Option<Growing>,
     /// Bounds of the region of the sample's rule, where boxes must stay in it.
     pub(super) home: Box<[u32]>,
 }
 
-/// Check of whether a box may grow.
+/// Check of whether an evolving box may grow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Check {
+pub(super) struct Growing {
     pub(super) number: u16,
-    /// Best priority of a region of the same rule that holds all of the box.
-    pub(super) matched: Option<u64>,
-    /// Best priority of a region of another rule that the box reaches.
-    pub(super) conflict: Option<u64>,
+    pub(super) check: BoxCheck,
 }
 
 /// What came of a slice of a step.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::updater::Updater;
 use super::*;
+use crate::engine::Probe;
 use crate::engines::cut_tree::{self, CutTree};
 use crate::engines::linear::{self, Linear};
 use crate::engines::shared::RegionList;
@@ -61,7 +62,7 @@ fn boxes(
             updater.go_on(rules, schema.words(), tests);
         }
     }
-    updater.boxes().into_iter().map(|(bounds, _, weight)| (bounds, weight)).collect()
+    updater.boxes().into_iter().map(|of| ([of.lo, of.hi].concat(), of.weight)).collect()
 }
 
 fn answered(rules: &Lowered, keys: &[[u32; 2]]) -> Vec<(Vec<u32>, Option<Match>)> {
@@ -193,7 +194,8 @@ fn boxes_hold_keys_of_one_answer() {
                     updater.go_on(&list(&lowered), schema.words(), 2);
                 }
             }
-            let boxes = updater.boxes();
+            let boxes: Vec<_> =
+                updater.boxes().into_iter().map(|of| ([of.lo, of.hi].concat(), of.answer, of.weight)).collect();
             for (key, answer) in &samples {
                 let holds = |bounds: &[u32]| (0..3).all(|w| bounds[w] <= key[w] && key[w] <= bounds[w + 3]);
                 let own = boxes.iter().find(|(bounds, ..)| holds(bounds)).expect("each sample has a box");
@@ -473,5 +475,48 @@ fn published_boxes_are_of_one_version() {
         assert!(newer > version);
         assert_eq!(sample([6, 2]), (true, 18, newer), "3 to 11, 1 to 2");
         assert_eq!(updater.samples(), 4);
+
+/// Table 1 of the paper, as ranges (Table 2).
+fn table_1() -> Lowered {
+    let fields = [4, 4, 2, 2, 1].into_iter().zip(["f1", "f2", "f3", "f4", "f5"]);
+    let fields = fields.map(|(bits, name)| Field::new(name, bits, Kind::Range, None));
+    let rules: [[(u128, u128); 5]; 8] = [
+        [(0, 1), (14, 15), (2, 2), (0, 3), (0, 0)],
+        [(0, 1), (8, 11), (1, 1), (2, 2), (1, 1)],
+        [(0, 1), (4, 7), (0, 3), (3, 3), (1, 1)],
+        [(0, 7), (8, 15), (0, 3), (1, 1), (0, 0)],
+        [(0, 7), (0, 7), (2, 2), (0, 3), (0, 0)],
+        [(0, 1), (0, 7), (0, 3), (1, 1), (0, 0)],
+        [(0, 15), (0, 15), (0, 3), (0, 3), (0, 0)],
+        [(0, 15), (0, 15), (0, 3), (0, 3), (1, 1)],
+    ];
+    let tests = |rule: [(u128, u128); 5]| rule.into_iter().map(|(lo, hi)| range(lo, hi)).enumerate().collect();
+    set(&Schema::new(None, fields.collect()), rules.map(tests))
+}
+
+/// Figure 5: the box (01*, 01*, 10, *, UDP) of action 1 may be made, and without UDP it may not.
+///
+/// The paper says that it may be made with any protocol, but rule 4 is for UDP alone and rule 6 is in the way.
+#[test]
+fn the_check_of_figure_5() {
+    let rules = table_1();
+    let config = cut_tree::Config { binth: 4, cuts: vec![vec![(1, 2), (3, 1)]], ..cut_tree::Config::default() };
+    let tree = CutTree::build(&rules, &config).expect("no budget");
+    let children =
+        "{r5 r6 r7 r8} {r5 r7 r8} {r5 r6 r7 r8} {r3 r5 r7 r8} {r4 r7 r8} {r2 r7 r8} {r1 r4 r7 r8} {r1 r7 r8}";
+    assert_eq!(Engine::structure(&tree), Some(format!("[f2/4 f4/2: {children}]\n")));
+    let priority = |rule: usize| rules.rules()[rule].priority;
+    let is_own = |rule: RuleId| [1, 4, 5].contains(&rule.slot());
+    // In the tree, regions that do not beat the best so far are not tested, and none is tested twice.
+    for (protocol, matched, conflict, tested) in [(0, Some(4), None, 2), (1, None, Some(6), 4)] {
+        let probe = Probe::new(&[4, 4, 2, 0, 0], &[7, 7, 2, 3, protocol]);
+        for search in searches(&rules).iter().map(|search| &**search).chain([&tree as &dyn Overlaps]) {
+            let check = BoxCheck::of(search, &mut probe.clone(), is_own);
+            assert_eq!((check.matched, check.conflict), (matched.map(priority), conflict.map(priority)));
+            assert_eq!(check.accepts(), protocol == 0);
+        }
+        let mut probe = probe.clone();
+        BoxCheck::of(&tree, &mut probe, is_own);
+        assert_eq!(probe.tested, tested);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::boxes::{BLOCK, Boxes};
 use super::config::{Config, Growth, MOST_SPARSE, PUBLISHED, WARM};
-use super::evolving::Evolving;
+use super::evolving::{EvolvedBox, Evolving};
 use super::step::{Outcome, Step};
 use super::{carve, grow};
 use crate::engine::{Match, Overlaps};
@@ -167,13 +167,8 @@ impl Updater {
         }
     }
 
-    /// Returns bounds, answer and weight of each box, the oldest first.
-    #[cfg(test)]
-    pub(super) fn boxes(&self) -> Vec<(Vec<u32>, Option<Match>, u32)> {
-        let of = |&number: &u16| {
-            let at = usize::from(number);
-            (self.boxes.bounds(number).to_vec(), self.boxes.answer(number), self.boxes.weights[at])
-        };
-        self.boxes.by_age().iter().map(of).collect()
+    /// Returns all boxes, the oldest first.
+    pub(super) fn boxes(&self) -> Vec<EvolvedBox> {
+        self.boxes.by_age().iter().map(|&number| self.boxes.evolved(number)).collect()
     }
 }

@@ -1,4 +1,8 @@
 //! Regions that overlap a box, found by a walk over all cells that the box reaches.
+//!
+//! Children that were merged are walked once, and each region is tested once.
+
+use std::collections::HashSet;
 
 use super::boxes::ones;
 use super::structure::{CutTree, LAST, NO_LIST};
@@ -33,8 +37,15 @@ impl Overlaps for CutTree {
                 continue;
             }
             let mut steps = vec![Step { node: root, lo: capped(&probe.lo), hi: capped(&probe.hi) }];
+            let mut walked = HashSet::new();
             while let Some(step) = steps.pop() {
                 let node = self.node(step.node);
+                // Children that were merged lead to the same nodes, and a leaf has the same list whatever the box is.
+                let is_leaf = CutTree::cuts(node).next().is_none();
+                let bounds = if is_leaf { Default::default() } else { (step.lo.clone(), step.hi.clone()) };
+                if !walked.insert((if is_leaf { NO_LIST } else { node[0] }, node[1], bounds)) {
+                    continue;
+                }
                 if node[1] != NO_LIST {
                     self.visit_list(node[1], probe, &mut seen, visit);
                 }
@@ -63,7 +74,7 @@ impl Overlaps for CutTree {
 }
 
 impl CutTree {
-    /// Visits the regions of a list that overlap the probe and were not seen before.
+    /// Tests the regions of a list that were not tested before, and visits those that overlap the probe.
     fn visit_list(
         &self,
         list: u32,
@@ -80,9 +91,11 @@ impl CutTree {
                 if !probe.takes(found.priority.0) || seen[rank / 64] >> (rank % 64) & 1 != 0 {
                     continue;
                 }
+                // The box never grows, so that a region beside it stays there.
+                seen[rank / 64] |= 1 << (rank % 64);
+                probe.tested += 1;
                 columns.read(block, at, &mut row, |region| {
                     if probe.overlaps(&region) {
-                        seen[rank / 64] |= 1 << (rank % 64);
                         visit(probe, found, region);
                     }
                 });

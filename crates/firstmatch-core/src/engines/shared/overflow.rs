@@ -194,6 +194,7 @@ impl OverflowList {
             if !probe.takes(block.best) {
                 continue;
             }
+            probe.tested += BLOCK as u64;
             let mut hits = block.overlaps(isa, probe);
             while hits != 0 {
                 let place = hits.trailing_zeros() as usize % BLOCK;

@@ -3,7 +3,6 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::engine::Probe;
 use crate::live::{self, Reader, Writer};
 use crate::rule::{ExpansionLimits, RuleSpec, lower};
 use crate::test_rules::of_text;
