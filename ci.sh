@@ -143,8 +143,10 @@ stage_fuzz_check() {
 # Fuzz targets, a minute each (FUZZ_SECONDS): see fuzz/README.md.
 stage_fuzz() { fuzz/run.sh; }
 
-# Rules come and go, millions of changes: CHURN_STEPS for each of CHURN_SEEDS sets of five profiles, twice.
+# Rules come and go, millions of changes: CHURN_STEPS for each of CHURN_SEEDS sets of five profiles, twice. Beside
+# threads that look up through rule caches there are CHURN_CHANGES changes in all.
 stage_churn() {
+    CHURN_CHANGES="${CHURN_CHANGES:-1000000}" cargo test --release -p firstmatch-generate --locked --test cached
     CHURN_STEPS="${CHURN_STEPS:-60000}" CHURN_SEEDS="${CHURN_SEEDS:-20}" \
         cargo test --release -p firstmatch-generate --locked --test churn
 }
