@@ -419,16 +419,16 @@ impl Engine for Restless {
 impl Overlaps for Restless {
     fn visit(
         &self,
-        probe: &mut crate::engine::Probe,
+        probe: &mut Probe,
         cursor: u64,
         most: usize,
-        visit: &mut dyn FnMut(&mut crate::engine::Probe, Match, Region<'_>),
+        visit: &mut dyn FnMut(&mut Probe, Match, Region<'_>),
     ) -> Option<u64> {
         self.version.fetch_add(self.rises.load(Ordering::Relaxed).into(), Ordering::Relaxed);
         self.inner.visit(probe, cursor, most, visit)
     }
 
-    fn home(&self, rule: Match, key: &[u32], probe: &mut crate::engine::Probe) -> bool {
+    fn home(&self, rule: Match, key: &[u32], probe: &mut Probe) -> bool {
         self.inner.home(rule, key, probe)
     }
 }
@@ -475,6 +475,8 @@ fn published_boxes_are_of_one_version() {
         assert!(newer > version);
         assert_eq!(sample([6, 2]), (true, 18, newer), "3 to 11, 1 to 2");
         assert_eq!(updater.samples(), 4);
+    }
+}
 
 /// Table 1 of the paper, as ranges (Table 2).
 fn table_1() -> Lowered {
