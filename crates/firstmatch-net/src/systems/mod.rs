@@ -17,6 +17,8 @@
 //!          └ pull ▸ whole ┘
 //! ```
 //!
+//! [`verdict`] is no form but a cache of verdicts, as that of Storm's paper is, which forgets the rules.
+//!
 //! A message has the keys of its packets, their best matches so far, and 64-bit words that steps pass on
 //! ([`LookupMessage`]). All of them keep their memory from step to step.
 //!
@@ -85,5 +87,6 @@ pub mod parts;
 pub mod shared;
 mod step;
 pub mod storm;
+pub mod verdict;
 
 pub use step::{LookupMessage, LookupView, Step, StepWork, chain};

@@ -4,3 +4,4 @@ mod fixture;
 mod form;
 mod shared;
 mod storm;
+mod verdict;
