@@ -135,9 +135,8 @@ fn read(number: u64, engine: &Engine, oracle: &mut Oracle<'_>, log: &Log) -> u64
     let (mut scratch, mut random, case) = (cache.scratch(), Random(number), oracle.case);
     while !log.is_done.load(Ordering::Acquire) {
         // The first keys come most often.
-        let chosen: Vec<usize> = (0..1 + random.below(32))
-            .map(|_| random.below(KEYS) * random.below(KEYS) * random.below(KEYS) >> 16)
-            .collect();
+        let chosen: Vec<usize> =
+            (0..1 + random.below(32)).map(|_| random.below(KEYS) * random.below(KEYS) / KEYS).collect();
         let mut keys = KeyBuf::new(case.keys.schema());
         for &key in &chosen {
             let row = case.keys.keys().row(key);

@@ -58,7 +58,7 @@ numbers! {
         marks,
         overlay,
         filter,
-        /// Bytes of the lists of regions.
+        /// Bytes of the lists of regions, 0 without lists alone.
         list,
         /// Bytes of the structs around the base, in both replicas.
         frame,
@@ -177,8 +177,6 @@ pub(super) struct Shared {
     /// The writer takes this lock briefly in a rebuild, never in a commit.
     built: Mutex<[Option<Epoch>; 2]>,
     parts: usize,
-    /// Whether replicas have lists of regions.
-    pub(super) has_lists: bool,
 }
 
 type Epoch = (u64, Box<[Arc<Built>]>);
@@ -195,9 +193,9 @@ impl Shared {
     }
 
     pub(super) fn new(state: State) -> Self {
-        let (parts, has_lists) = (state.parts.len(), state.parts.iter().all(|part| part.list.is_some()));
+        let parts = state.parts.len();
         let replicas = LeftRight::new(state, words(parts), |facts, state| publish_facts(facts, state, state));
-        let shared = Self { replicas, built: Mutex::new([None, None]), parts, has_lists };
+        let shared = Self { replicas, built: Mutex::new([None, None]), parts };
         let state = shared.replicas.now().1;
         shared.announce(state.epoch, state.parts.iter());
         shared.settle();

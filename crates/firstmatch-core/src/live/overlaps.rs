@@ -42,7 +42,8 @@ impl Engine {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn overlaps(&self) -> Option<Arc<dyn Overlaps>> {
-        self.shared.has_lists.then(|| -> Arc<dyn Overlaps> { Arc::new(Search(self.clone())) })
+        let has_lists = self.shared.facts(self.part).part.list > 0;
+        has_lists.then(|| -> Arc<dyn Overlaps> { Arc::new(Search(self.clone())) })
     }
 }
 
