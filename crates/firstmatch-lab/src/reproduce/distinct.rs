@@ -73,7 +73,7 @@ pub(super) fn run(run: &Distinct, seeds: Option<&Path>, out: &mut dyn Write, emi
 }
 
 /// Returns the names of the fields and the number of distinct conditions in each.
-fn counts(rules: &RuleSet) -> (Vec<String>, Vec<f64>) {
+pub(super) fn counts(rules: &RuleSet) -> (Vec<String>, Vec<f64>) {
     let fields = rules.schemas()[0].fields();
     let of = |field: usize| {
         let conditions = rules.iter().map(|rule| {

@@ -10,8 +10,9 @@ use firstmatch_formats::Options;
 use serde::Deserialize;
 
 use super::bench::count_of;
+use super::evolving::{self, Checked};
 use super::verdict::shown;
-use super::{Emit, Measured, Outcome};
+use super::{Emit, Measured, Outcome, distinct, mean};
 use crate::definition::Engine;
 use crate::digest::Running;
 
@@ -33,8 +34,26 @@ pub(super) struct About {
     /// Counts that are claimed instead: of the steps of the packets' lookups or, without packets, of the structure.
     #[serde(default)]
     counts: Vec<String>,
+    /// Quantity that is claimed instead.
+    of: Option<Of>,
     #[serde(flatten)]
     engine: Engine,
+}
+
+/// Quantity of a claim that is neither structure, answers nor counts.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Of {
+    /// Distinct conditions in each field.
+    Distinct,
+    /// Mean of these.
+    Mean,
+    /// Fields that the root of a tree cuts, and the number of its children.
+    Root,
+    /// Outcome of Storm's check of a box.
+    Check(Checked),
+    /// What each packet does to the boxes of Storm's updater.
+    Boxes,
 }
 
 pub(super) fn run(run: &Example, _: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
@@ -44,7 +63,7 @@ pub(super) fn run(run: &Example, _: Option<&Path>, out: &mut dyn Write, emit: Em
     let mut digest = Running::default();
     digest.add_rules(&file.rules);
     let digest = digest.finish();
-    for About { id, packets, counts: names, engine } in &run.claims {
+    for About { id, packets, counts: names, of, engine } in &run.claims {
         let here = || format!("claim `{id}`");
         let built = (engine.recipe()?.build)(&lowered)?;
         let mut keys = KeyBuf::new(schema);
@@ -53,6 +72,22 @@ pub(super) fn run(run: &Example, _: Option<&Path>, out: &mut dyn Write, emit: Em
             ensure!(given == fields, "{}: a packet has {given} values; expected {fields}", here());
             let values = values.iter().map(|&value| Some(value.into())).collect();
             keys.push_values(&FieldValues { family: schema.family(), values });
+        }
+        if let Some(of) = of {
+            let measured = match of {
+                Of::Distinct => Measured::Numbers(distinct::counts(&file.rules).1),
+                Of::Mean => Measured::Numbers(vec![mean(distinct::counts(&file.rules).1.into_iter())]),
+                Of::Root => {
+                    let text =
+                        built.structure().with_context(|| format!("{} describes no structure", engine.name()))?;
+                    Measured::Text(evolving::root(&text).with_context(here)?)
+                }
+                Of::Check(check) => Measured::Text(check.outcome(&lowered).with_context(here)?),
+                Of::Boxes => Measured::Text(evolving::steps(built, &lowered, &keys)?),
+            };
+            writeln!(out, "{id}: {}", shown(&measured))?;
+            emit(Outcome::exact(id, measured, &digest))?;
+            continue;
         }
         let mut answers = vec![None; packets.len()];
         let steps = built.count_batch(&mut built.scratch(), &keys.keys(), &mut answers);

@@ -11,6 +11,7 @@ mod contest;
 mod counted;
 mod distinct;
 mod distribution;
+mod evolving;
 mod example;
 mod expansion;
 mod experiment;
