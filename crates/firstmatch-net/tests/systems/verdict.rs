@@ -1,6 +1,7 @@
 //! Caches of verdicts against the policy over the oracle, for rules that stay and rules that change.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use firstmatch_core::cache::rule::Config;
 use firstmatch_core::engines::linear::{self, Linear};
@@ -106,4 +107,81 @@ fn verdicts_of_rules_that_change_are_those_of_the_oracle() {
     assert!(cached > 500, "{cached}");
     let (_engines, writer) = live::open(rules(&mut Rng::new(1), 3), &live::Config::default()).expect("no budget");
     assert!(VerdictCache::live(&writer.handle(), 0, policy(), &config()).is_none(), "no regions were asked for");
+}
+
+/// Rules of other actions come and go while a thread decides: each verdict is that of some moment of its batch.
+#[test]
+fn verdicts_beside_a_writer_are_those_of_some_moment() {
+    const CHANGES: usize = 2000;
+    let mut rng = Rng::new(11);
+    let all = rules(&mut rng, 24);
+    let schema = all.schemas()[0].clone();
+    let specs: Vec<_> = all.iter().map(|rule| rule.spec.clone()).collect();
+    let order: Vec<usize> = (0..CHANGES).map(|_| rng.below(specs.len())).collect();
+    let packets: Vec<FieldValues> = (0..48)
+        .map(|_| {
+            let values = [0x0A00_0001 | rng.below(2) << 16, 1, 2, rng.below(40), 6];
+            FieldValues { family: schema.family(), values: values.map(|value| Some(value as u128)).to_vec() }
+        })
+        .collect();
+    // Verdicts on all packets after each change.
+    let mut set = RuleSet::new(schema.clone());
+    let verdicts = |set: &RuleSet| -> Vec<Verdict> {
+        let of = |packet| first_match(set, packet).map_or(Verdict::Mark(7), |rule| rule.action.into());
+        packets.iter().map(of).collect()
+    };
+    let mut want = vec![verdicts(&set)];
+    for &at in &order {
+        let there = set.iter().find(|rule| rule.priority == specs[at].priority).map(|rule| rule.id);
+        match there {
+            Some(id) => drop(set.remove(id)),
+            None => drop(set.insert(specs[at].clone())),
+        }
+        want.push(verdicts(&set));
+    }
+    let options = live::Config { overlaps: true, attachments: true, ..Default::default() };
+    let (engines, mut writer) = live::open(RuleSet::new(schema.clone()), &options).expect("no budget");
+    let cache = VerdictCache::live(&writer.handle(), 0, policy(), &config()).expect("regions are asked for");
+    let decided = AtomicUsize::new(0);
+    let cached = std::thread::scope(|scope| {
+        let (engine, cache, decided) = (&engines[0], &cache, &decided);
+        let (want, packets, schema) = (&want, &packets, &schema);
+        let reader = scope.spawn(move || {
+            let (mut scratch, mut rng, mut cached) = (cache.scratch().expect("no level is forced"), Rng::new(3), 0);
+            loop {
+                let chosen: Vec<usize> = (0..1 + rng.below(20)).map(|_| rng.below(48)).collect();
+                let mut keys = KeyBuf::new(schema);
+                chosen.iter().for_each(|&at| keys.push_values(&packets[at]));
+                let mut got = vec![Answer { verdict: Verdict::Match, basis: Basis::Policy }; chosen.len()];
+                let before = engine.generation() as usize;
+                cache.decide_batch(&mut scratch, keys.keys(), &mut got);
+                let after = engine.generation() as usize;
+                for (got, &at) in got.iter().zip(&chosen) {
+                    let is_right = (before..=after).any(|generation| want[generation][at] == got.verdict);
+                    assert!(is_right, "{got:?} for {:?}, changes {before} to {after}", packets[at]);
+                }
+                cached += got.iter().filter(|got| got.basis == Basis::Cached).count();
+                decided.fetch_add(1, Ordering::Relaxed);
+                if before == CHANGES {
+                    return cached;
+                }
+            }
+        });
+        for (done, &at) in order.iter().enumerate() {
+            let mut transaction = writer.begin();
+            let there = transaction.rules().iter().find(|rule| rule.priority == specs[at].priority).map(|rule| rule.id);
+            match there {
+                Some(id) => transaction.remove(id).expect("it is live"),
+                None => drop(transaction.insert(specs[at].clone()).expect("its priority is free")),
+            }
+            transaction.commit().expect("there is room");
+            // Boxes form in a rest of the writer.
+            let rested = decided.load(Ordering::Relaxed) + 20;
+            while done % 10 == 0 && decided.load(Ordering::Relaxed) < rested && !reader.is_finished() {
+                std::thread::yield_now();
+            }
+        }
+        reader.join().expect("right verdicts")
+    });
+    assert!(cached > CHANGES, "{cached}");
 }
