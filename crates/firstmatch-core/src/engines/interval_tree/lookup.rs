@@ -71,10 +71,16 @@ fn improve(engine: &Npf, found: Option<usize>, best: &mut Option<Match>) {
 /// A short batch repeats its last key, so that the loops have a fixed length.
 #[inline(always)]
 fn search<W: Watch>(engine: &Npf, found: &mut FoundSets, keys: Keys<'_>, count: usize, watch: &mut W) {
+    for lane in 0..BATCH {
+        let row = keys.row(lane.min(count - 1));
+        for (values, &word) in found.sets.iter_mut().zip(&engine.read) {
+            values[lane] = row[word];
+        }
+    }
+    // The values of each word give way to its sets.
     for (&word, found) in engine.read.iter().zip(&mut found.sets) {
         let Word { starts, sets, .. } = &engine.words[word];
-        let values: [u32; BATCH] = std::array::from_fn(|key| keys.row(key.min(count - 1))[word]);
-        *found = halve(starts, &values).map(|interval| sets[interval as usize]);
+        *found = halve(starts, found).map(|interval| sets[interval as usize]);
         (0..count).for_each(|_| watch.searched(0, 0, halvings(starts.len())));
     }
 }
@@ -116,30 +122,54 @@ fn first_common<W: Watch>(
     watch: &mut W,
 ) -> Option<usize> {
     let summary = vectors[0].summary;
+    vectors.iter().for_each(|_| watch.read(0, summary.div_ceil(LINE_WORDS / 2) + 1));
+    // Most sets have one word of bits for blocks, which needs no places of further blocks.
+    let of_rows = rows.iter().map(|rows| rows[lane] as usize + summary);
+    let first = common_at(engine, vectors, rows, 0, of_rows, key, lane, watch);
+    if first.is_some() || summary == 1 {
+        return first;
+    }
     for ((vectors, rows), stored) in vectors.iter().zip(rows).zip(&mut *stored) {
         *stored = vectors.stored(rows[lane]);
-        watch.read(0, summary.div_ceil(LINE_WORDS / 2) + 1);
     }
-    for at in 0..summary {
-        let all = || vectors.iter().zip(rows);
-        let common = |common, (vectors, rows): (&Vectors, &[u32; BATCH])| {
-            common & (vectors.own_summary(rows[lane], at) | vectors.open[at])
-        };
-        let mut common = all().fold(u64::MAX, common);
-        while common != 0 {
-            let block = at * BLOCK + common.trailing_zeros() as usize;
-            common &= common - 1;
-            let mut bits = u64::MAX;
-            for ((vectors, rows), &stored) in all().zip(&*stored) {
-                bits &= vectors.block(block, vectors.own_summary(rows[lane], at), stored);
-            }
-            watch.read(vectors.len(), 2 * vectors.len());
-            if let Some(found) = first_passing(engine, block, bits, key) {
-                return Some(found);
-            }
+    (1..summary).find_map(|at| {
+        for ((vectors, rows), stored) in vectors.iter().zip(rows).zip(&mut *stored) {
+            *stored += vectors.own_summary(rows[lane], at - 1).count_ones() as usize;
         }
-        for ((vectors, rows), stored) in all().zip(&mut *stored) {
-            *stored += vectors.own_summary(rows[lane], at).count_ones() as usize;
+        common_at(engine, vectors, rows, at, stored.iter().copied(), key, lane, watch)
+    })
+}
+
+/// Returns the first product that the vectors of all words have in the blocks of word number `at` of their summaries.
+///
+/// `stored` has the place of the first of these blocks of each vector.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "a loop body of one caller")]
+fn common_at<W: Watch>(
+    engine: &Npf,
+    vectors: &[Vectors],
+    rows: &[[u32; BATCH]],
+    at: usize,
+    stored: impl Iterator<Item = usize> + Clone,
+    key: &[u32],
+    lane: usize,
+    watch: &mut W,
+) -> Option<usize> {
+    let all = || vectors.iter().zip(rows);
+    let narrow = |common, (vectors, rows): (&Vectors, &[u32; BATCH])| {
+        common & (vectors.own_summary(rows[lane], at) | vectors.open[at])
+    };
+    let mut common = all().fold(u64::MAX, narrow);
+    while common != 0 {
+        let block = at * BLOCK + common.trailing_zeros() as usize;
+        common &= common - 1;
+        let mut bits = u64::MAX;
+        for ((vectors, rows), stored) in all().zip(stored.clone()) {
+            bits &= vectors.block(block, vectors.own_summary(rows[lane], at), stored);
+        }
+        watch.read(vectors.len(), 2 * vectors.len());
+        if let Some(found) = first_passing(engine, block, bits, key) {
+            return Some(found);
         }
     }
     None
