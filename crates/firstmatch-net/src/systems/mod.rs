@@ -10,6 +10,7 @@
 //! | Storm's | a step for packets in no box | [`storm::stages`]: a stage of boxes before it, and an updater |
 //! | in parts | [`parts::steps`], one for each part of the rules | a [`chain`] of stages, each with any number of workers |
 //! | by fields | [`fields::steps`], one for each key word, then the first match | a [`chain`] |
+//! | Pnpf | [`pnpf::steps`], one for each key word of the engine `npf`, then the first match | [`pnpf::stages`], with a controller of their workers |
 //!
 //! ```text
 //! copies   ┌ pull ▸ whole ┐          parts, fields    pull ──▸ step 1 ──▸ step 2 ──▸ … ──▸ caller
@@ -84,6 +85,7 @@ pub mod advice;
 pub mod copies;
 pub mod fields;
 pub mod parts;
+pub mod pnpf;
 pub mod shared;
 mod step;
 pub mod storm;

@@ -11,6 +11,11 @@ use firstmatch_net::systems::storm::SplitMessage;
 use firstmatch_net::systems::{LookupMessage, LookupView, Step, chain, parts};
 use firstmatch_testkit::rng::Rng;
 
+/// Number of packets through each form, or what `SYSTEM_PACKETS` says (`./ci.sh plane`).
+pub(crate) fn packets() -> usize {
+    std::env::var("SYSTEM_PACKETS").map_or(100_000, |text| text.parse().expect("it is a number"))
+}
+
 /// Rows of one worker's flows.
 #[derive(Clone)]
 pub(crate) struct Rows {

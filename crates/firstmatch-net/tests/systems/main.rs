@@ -2,6 +2,7 @@
 
 mod fixture;
 mod form;
+mod pnpf;
 mod shared;
 mod storm;
 mod verdict;

@@ -12,12 +12,7 @@ use firstmatch_net::systems::shared::{self, SharedBoxes};
 use firstmatch_net::systems::storm::{Assignment, Dynamic, Partition, StormPlan, StormStages, stages};
 use firstmatch_net::systems::{Step, chain, copies};
 
-use crate::fixture::{Fixture, Rows};
-
-/// Number of packets through each form, or what `STORM_PACKETS` says (`./ci.sh plane`).
-fn packets() -> usize {
-    std::env::var("STORM_PACKETS").map_or(100_000, |text| text.parse().expect("it is a number"))
-}
+use crate::fixture::{Fixture, Rows, packets};
 
 fn boxes(fixture: &Fixture, workers: usize) -> Arc<SharedBoxes> {
     let engine = fixture.engine("bit_select", &fixture.lowered);
