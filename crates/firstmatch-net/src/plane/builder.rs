@@ -1,6 +1,7 @@
 //! Stages and links of a plane before it runs.
 
 use std::fmt;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
@@ -10,7 +11,7 @@ use super::counters::RingEnd;
 use super::ends::{Entrance, Exit};
 use super::error::{Notice, PlaneError};
 use super::order::ResultOrder;
-use super::ring::{Receiver, RingPlan, Sender, ring};
+use super::ring::{PacketBound, Receiver, RingPlan, Sender, ring};
 use super::run::Plane;
 use super::state::{Control, Shared, StageState};
 use super::worker::{Dispatch, Factory, Input, Job, Message, Output, Outputs, Pulled, Seat, Work};
@@ -36,6 +37,8 @@ impl StageId {
 pub struct Link {
     capacity: usize,
     most_packets: Option<u64>,
+    /// Whether the rings of active workers share the packets.
+    is_shared: bool,
     dispatch: Dispatch,
     is_lossy: bool,
 }
@@ -43,7 +46,7 @@ pub struct Link {
 impl Link {
     /// Returns a link of [`Dispatch::Flow`] with 64 messages a ring; a full ring makes the sender wait.
     pub fn new() -> Self {
-        Self { capacity: 64, most_packets: None, dispatch: Dispatch::Flow, is_lossy: false }
+        Self { capacity: 64, most_packets: None, is_shared: false, dispatch: Dispatch::Flow, is_lossy: false }
     }
 
     /// Returns a link as [`Link::new`] whose full rings drop what is sent, and count it.
@@ -65,7 +68,17 @@ impl Link {
     /// [`PlaneBuilder::chunk`]. For example, 1,000 packets before a stage of 4 workers behind 2 are 125 in each ring.
     #[must_use]
     pub fn most_packets(self, packets: u64) -> Self {
-        Self { most_packets: Some(packets), ..self }
+        Self { most_packets: Some(packets), is_shared: false, ..self }
+    }
+
+    /// Sets the most packets queued in all rings of the link together, beside the number of messages of each.
+    ///
+    /// The rings between active workers share them equally, so a change of [`Control::set_active`] divides them anew.
+    /// For example, 1,000 packets are one ring's while each stage has one active worker, and 250 in each of four rings
+    /// between two and two. Rings of workers that were active before may still hold their packets then.
+    #[must_use]
+    pub fn packets_in_all(self, packets: u64) -> Self {
+        Self { most_packets: Some(packets), is_shared: true, ..self }
     }
 
     /// Sets how the worker is chosen that a message goes to.
@@ -344,6 +357,14 @@ impl<T: Message> PlaneBuilder<T> {
         let (mut entrance, mut exit, mut rings) = (None, Vec::new(), Vec::new());
         for &LinkPlan { from, to, link } in &self.links {
             let ends = |stage: Option<usize>| 0..stage.map_or(1, |stage| stages[stage].bells.len());
+            // All workers of a source send, whatever number of them is set active.
+            let sharers = |stage: usize| match &stages[stage] {
+                StageState { is_source: true, bells, .. } => Arc::new(AtomicUsize::new(bells.len())),
+                StageState { active, .. } => Arc::clone(active),
+            };
+            let sharers = [from, to].into_iter().flatten().map(sharers);
+            let sharers = if link.is_shared { sharers.collect() } else { Vec::new() };
+            let bound = link.most_packets.map(|packets| PacketBound { packets, sharers });
             for sender in ends(from) {
                 let mut senders: Vec<Sender<T>> = Vec::new();
                 for receiver in ends(to) {
@@ -353,13 +374,13 @@ impl<T: Message> PlaneBuilder<T> {
                     };
                     let (from_end, sender_bell) = end(from, sender, &bells[0]);
                     let (to_end, receiver_bell) = end(to, receiver, &bells[1]);
-                    let Link { capacity, most_packets, is_lossy, .. } = link;
+                    let Link { capacity, is_lossy, .. } = link;
                     let plan = RingPlan {
                         from: from_end,
                         to: to_end,
                         is_lossy,
                         capacity,
-                        most_packets,
+                        most_packets: bound.clone(),
                         sender_bell,
                         receiver_bell,
                     };

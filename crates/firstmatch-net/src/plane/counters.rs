@@ -165,7 +165,8 @@ pub struct RingCounters {
     pub is_lossy: bool,
     /// Number of messages that fit.
     pub capacity: usize,
-    /// Most packets that may be queued, if [`Link::most_packets`](super::Link::most_packets) set it.
+    /// Most packets that may be queued now, if [`Link::most_packets`](super::Link::most_packets) or
+    /// [`Link::packets_in_all`](super::Link::packets_in_all) set it.
     pub most_packets: Option<u64>,
     /// Messages put into the ring.
     pub sent: Flux,

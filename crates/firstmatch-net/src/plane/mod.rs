@@ -40,7 +40,8 @@
 //! A worker moves up to [`PlaneBuilder::chunk`] messages out of a ring at once, so that many more may wait than fit.
 //! [`RingCounters::queued`] has them all, an occupancy the messages in the ring alone.
 //!
-//! Capacities and occupancies are in messages; [`Link::most_packets`] bounds packets as well. Counters have messages and packets ([`Flux`]); times are durations. An
+//! Capacities and occupancies are in messages; [`Link::most_packets`] bounds packets as well, by ring, and
+//! [`Link::packets_in_all`] by link. Counters have messages and packets ([`Flux`]); times are durations. An
 //! occupancy is sampled once a message and its series is spread over messages, so that it does not depend on a clock.
 //!
 //! # Order

@@ -1,7 +1,7 @@
 //! Rings: bounded queues of messages with one sender and one receiver.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
@@ -21,6 +21,22 @@ pub(super) struct Envelope<T> {
     pub(super) message: T,
 }
 
+/// Bound on the packets of a ring that were sent and not yet received, unless one message alone has more.
+#[derive(Clone, Debug)]
+pub(super) struct PacketBound {
+    pub(super) packets: u64,
+    /// Numbers of active workers whose rings share the packets equally; none if each ring holds all.
+    pub(super) sharers: Vec<Arc<AtomicUsize>>,
+}
+
+impl PacketBound {
+    /// Returns the packets that the ring may hold now.
+    fn get(&self) -> u64 {
+        let share = |packets: u64, sharers: &Arc<AtomicUsize>| packets / sharers.load(Ordering::Relaxed) as u64;
+        self.sharers.iter().fold(self.packets, share)
+    }
+}
+
 /// Facts and counters of a ring that both ends and the readers of counters share.
 #[derive(Debug)]
 pub(super) struct RingState {
@@ -28,8 +44,7 @@ pub(super) struct RingState {
     pub(super) to: RingEnd,
     pub(super) is_lossy: bool,
     capacity: usize,
-    /// Most packets that were sent and not yet received, unless one message alone has more.
-    most_packets: Option<u64>,
+    most_packets: Option<PacketBound>,
     /// Whether the sender has left. Every message of its is in the ring then.
     closed: AtomicBool,
     /// Whether the receiver has left.
@@ -63,7 +78,7 @@ impl RingState {
             to: self.to,
             is_lossy: self.is_lossy,
             capacity: self.capacity,
-            most_packets: self.most_packets,
+            most_packets: self.most_packets.as_ref().map(PacketBound::get),
             sent: sent.get(),
             received,
             dropped: dropped.get(),
@@ -95,7 +110,7 @@ pub(super) struct RingPlan {
     pub(super) to: RingEnd,
     pub(super) is_lossy: bool,
     pub(super) capacity: usize,
-    pub(super) most_packets: Option<u64>,
+    pub(super) most_packets: Option<PacketBound>,
     pub(super) sender_bell: Arc<Bell>,
     pub(super) receiver_bell: Arc<Bell>,
 }
@@ -173,11 +188,11 @@ impl<T> Sender<T> {
     }
 
     fn has_room(&self, packets: u64) -> bool {
-        let fits = |most: u64| {
+        let fits = |most: &PacketBound| {
             let queued = self.state.queued();
-            queued.messages == 0 || queued.packets + packets <= most
+            queued.messages == 0 || queued.packets + packets <= most.get()
         };
-        !self.producer.is_full() && self.state.most_packets.is_none_or(fits)
+        !self.producer.is_full() && self.state.most_packets.as_ref().is_none_or(fits)
     }
 }
 

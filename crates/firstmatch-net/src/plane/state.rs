@@ -15,7 +15,7 @@ pub(super) struct StageState {
     pub(super) workers: Vec<Padded<WorkerTally>>,
     pub(super) bells: Vec<Arc<Bell>>,
     /// Number of workers, counted from the first, that are sent messages.
-    active: AtomicUsize,
+    pub(super) active: Arc<AtomicUsize>,
 }
 
 impl StageState {
@@ -25,7 +25,7 @@ impl StageState {
             is_source,
             workers: (0..workers).map(|_| Padded::default()).collect(),
             bells: (0..workers).map(|_| Arc::default()).collect(),
-            active: AtomicUsize::new(workers),
+            active: Arc::new(AtomicUsize::new(workers)),
         }
     }
 }

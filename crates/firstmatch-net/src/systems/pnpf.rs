@@ -32,8 +32,8 @@
 //! - Threads are not made at run time. A stage begins with one active worker.
 //! - A worker is removed after its stage had no packets in five ticks. Messages come in turn, so no active one is idle
 //!   for long.
-//! - There is a ring for each pair of workers, not a queue a stage. The packets are divided by the rings, but each has
-//!   room for more than [`Scaling::more_above`], because a queue that cannot exceed it would never get a worker.
+//! - There is a ring for each pair of workers, not a queue for each stage. The rings of active workers share the
+//!   packets, so that one ring alone can call for a worker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,8 +57,6 @@ pub struct Config {
     pub word: usize,
     /// Workers of the stage `decide`.
     pub decide: usize,
-    /// Most packets of a message.
-    pub batch: usize,
     /// Packets that all rings between two stages hold together.
     pub queued: u64,
     /// Most messages between the entrance and the exit.
@@ -72,8 +70,8 @@ pub struct Config {
 impl Config {
     /// Returns the thesis's numbers: one worker for input and output, queues of 1,000 packets, a tick a second.
     ///
-    /// Numbers that it does not state are ours: three workers for each word, messages of 20 packets, and a window for
-    /// all queues of seven stages.
+    /// Numbers that it does not state are ours: three workers for each word, and a window that has room for the queues
+    /// of seven stages in messages of 20 packets.
     ///
     /// ```
     /// use firstmatch_net::systems::pnpf::Config;
@@ -87,7 +85,6 @@ impl Config {
             rows: 1,
             word: 3,
             decide: 1,
-            batch: 20,
             queued: 1000,
             window: 400,
             scaling: Scaling::paper(),
@@ -105,14 +102,12 @@ impl Config {
         workers
     }
 
-    /// Returns the link between stages of `senders` and `receivers` workers, of which the caller is one.
+    /// Returns the link between two stages, from the caller and to it.
     ///
-    /// For example, 1,000 packets are 333 in each of three rings, and 120 in each of nine or more.
-    pub fn link(&self, senders: usize, receivers: usize) -> Link {
-        let rings = (senders * receivers).max(1) as u64;
-        let packets = (self.queued / rings).max(self.scaling.more_above.saturating_add(self.batch as u64));
+    /// For example, 1,000 packets are one ring's while each stage has one active worker, and 111 in each of nine rings.
+    pub fn link(&self) -> Link {
         // Each message has a packet at least, so that packets bound a ring and not messages.
-        Link::new().capacity(packets as usize).most_packets(packets).dispatch(Dispatch::RoundRobin)
+        Link::new().capacity(self.queued as usize).packets_in_all(self.queued).dispatch(Dispatch::RoundRobin)
     }
 }
 
@@ -184,11 +179,11 @@ pub fn stages<T: Message>(builder: &mut PlaneBuilder<T>, steps: &[Step<T>], conf
     let workers = config.workers(steps.len());
     let stages: Vec<StageId> =
         steps.iter().zip(&workers).map(|(step, &workers)| step::stage(builder, step, workers)).collect();
-    for (stages, workers) in stages.windows(2).zip(workers.windows(2)) {
-        builder.link(stages[0], stages[1], config.link(workers[0], workers[1]));
+    for pair in stages.windows(2) {
+        builder.link(pair[0], pair[1], config.link());
     }
     let last = stages[stages.len() - 1];
-    builder.leave(last, config.link(config.decide, 1)).in_order_of_arrival(config.window).chunk(CHUNK);
+    builder.leave(last, config.link()).in_order_of_arrival(config.window).chunk(CHUNK);
     stages
 }
 
@@ -282,19 +277,6 @@ mod tests {
             let mut handles = vec![7; count];
             take(&words, &mut handles);
             assert!(handles.iter().zip(&wanted).all(|(handle, wanted)| *handle == wanted ^ 1), "{count} words");
-        }
-    }
-
-    /// Packets are divided by the rings, and one ring alone can call for a worker.
-    #[test]
-    fn a_ring_has_room_for_a_call_for_workers() {
-        let config = Config::paper();
-        let ring = |packets: u64| Link::new().capacity(packets as usize).most_packets(packets);
-        for (senders, receivers, packets) in [(1, 1, 1000), (1, 3, 333), (2, 2, 250), (3, 3, 120), (8, 8, 120)] {
-            let link = config.link(senders, receivers);
-            assert_eq!(link, ring(packets).dispatch(Dispatch::RoundRobin), "{senders}, {receivers}");
-            let (most, batch) = (packets, config.batch as u64);
-            assert!((1..=batch).all(|batch| most / batch * batch > config.scaling.more_above));
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use firstmatch_net::plane::{Link, Outputs, PlaneBuilder, Work};
+use firstmatch_net::plane::{Dispatch, Link, Outputs, PlaneBuilder, Work};
 
 use crate::fixture::{Checker, Maker, Packets, chain, gated, hop, link_all, pass_on};
 
@@ -136,6 +136,36 @@ fn a_ring_takes_as_many_packets_as_it_says() {
     let counters = plane.join().expect("no fault");
     assert_eq!((counters.accepted, counters.lost), (3 * accepted + 50, 0));
     assert_eq!(counters.dropped, 3 * (100 - accepted));
+}
+
+/// Rings share the packets of their link, by the workers that are active, and no ring holds more than its share.
+#[test]
+fn rings_of_active_workers_share_packets() {
+    let gate: Arc<AtomicBool> = Arc::default();
+    let plane = gated(&gate, 3, Link::lossy().capacity(64).dispatch(Dispatch::RoundRobin).packets_in_all(60));
+    let plane = plane.start().expect("the plane is good");
+    let (control, mut accepted) = (plane.control(), 3);
+    for (active, most) in [(1, 60), (3, 20), (2, 30)] {
+        control.set_active(0, active);
+        assert!(plane.counters().rings[..3].iter().all(|ring| ring.most_packets == Some(most)), "{active} active");
+    }
+    let message = |group| Packets { group, packets: vec![0; 3] };
+    // Each worker has a message in hand.
+    control.set_active(0, 3);
+    (0..3).for_each(|group| plane.send(message(group)).expect("the rings are empty"));
+    while control.queued(0).messages > 0 {
+        thread::yield_now();
+    }
+    // Shares of 20 packets take 6 messages each. The one active worker then has all 60, beside what others still hold.
+    for (active, queued) in [(3, [18, 18, 18]), (1, [60, 18, 18])] {
+        control.set_active(0, active);
+        accepted += (0..100).filter(|&group| plane.send(message(group)).is_ok()).count();
+        let rings = &plane.counters().rings[..3];
+        assert!(rings.iter().map(|ring| ring.queued().packets).eq(queued), "{rings:?}");
+    }
+    gate.store(true, Ordering::Release);
+    (0..accepted).for_each(|_| assert!(plane.recv().is_some()));
+    assert_eq!(plane.join().expect("no fault").lost, 0);
 }
 
 /// Senders that wait for packets to be worked on are woken, and nothing is lost.

@@ -62,7 +62,7 @@ fn steps(fixture: &Arc<Fixture>, config: &interval_tree::Config) -> Vec<Step<Row
 fn start(steps: &[Step<Rows>], config: &Config) -> (Plane<Rows>, Vec<StageId>) {
     let mut builder = PlaneBuilder::new();
     let stages = pnpf::stages(&mut builder, steps, config);
-    builder.enter(stages[0], config.link(1, config.rows));
+    builder.enter(stages[0], config.link());
     let plane = builder.start().expect("the plane is good");
     assert_eq!(*plane.order(), ResultOrder::Arrival);
     (plane, stages)
@@ -123,7 +123,7 @@ fn nothing_is_lost_doubled_or_reordered() {
         ([3, 1, 2], 7, interval_tree::Config::defended()),
     ] {
         let mut config = Config::paper();
-        ([config.rows, config.word, config.decide], config.batch) = (pools, batch);
+        [config.rows, config.word, config.decide] = pools;
         let (plane, stages) = start(&steps(&fixture, &engine), &config);
         assert_eq!(stages.len(), 7);
         let mut rng = Rng::new(9);
@@ -242,23 +242,24 @@ fn workers_follow_the_queues_of_a_plane() {
     assert_eq!(active(&plane, &stages), [1, 3, 3, 3, 3, 3, 1]);
     let mut controller = QueueController::start(&stages, config.scaling, &control);
     assert_eq!(active(&plane, &stages), [1; 7]);
-    messages(&fixture, 160, 20).for_each(|message| plane.send(message).expect("the window has room"));
-    // One worker has a message in hand, and its queue holds as many more as one ring takes.
-    while control.queued(2).packets <= config.scaling.more_above || control.queued(1).packets > 0 {
+    messages(&fixture, 1100, 20).for_each(|message| plane.send(message).expect("the window has room"));
+    // One worker has a message in hand, and the queue of 1,000 packets is full.
+    while control.queued(2).packets < 1000 || control.queued(1).packets > 60 {
         thread::yield_now();
     }
+    assert_eq!(control.queued(2).packets, 1000);
     for workers in [2, 3, 3] {
         controller.tick(&control);
         assert_eq!(active(&plane, &stages), [1, 1, workers, 1, 1, 1, 1]);
     }
     gate.store(true, Ordering::Release);
-    (0..8).for_each(|_| assert!(plane.recv().is_some()));
+    (0..55).for_each(|_| assert!(plane.recv().is_some()));
     for ticks in 1..=17 {
         controller.tick(&control);
         let workers = [3, 2, 1][(ticks / 5).min(2)];
         assert_eq!(active(&plane, &stages), [1, 1, workers, 1, 1, 1, 1], "tick {ticks}");
     }
-    assert_whole(&plane.join().expect("no fault"), 160);
+    assert_whole(&plane.join().expect("no fault"), 1100);
 }
 
 /// The controller ticks by the clock beside packets: the slow stage gets workers, and all are retired at the end.
