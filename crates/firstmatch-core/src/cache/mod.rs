@@ -14,6 +14,18 @@
 //! | many commits | misses after each | has to make its boxes anew after each |
 //!
 //! A hit saves the more, the slower the engine is and the fewer packets a call has. A cache that does not pay steps aside.
+//! Here is a lookup in ns of 1,000 rules in batches of 32: alone, behind 24 boxes, behind a flow cache. Each pass begins
+//! with an empty cache, so it includes what learning costs, and the noise floor is up to 24 % (definition `caches`).
+//!
+//! | traffic | `bit_select` | tree, one by one | `linear` |
+//! |---|---|---|---|
+//! | uniform over the rules | 9, 18, 10 | 47, 56, 51 | 209, 209, 187 |
+//! | Zipf 1.0 over the rules, new keys | 13, 20, 13 | 54, 64, 52 | 202, 263, 189 |
+//! | Zipf 1.4 | 13, 20, 14 | 51, 42, 53 | 236, 137, 184 |
+//! | Zipf 2.0 | 9, 16, 12 | 46, 26, 50 | 277, 88, 183 |
+//! | flows | 12, 19, 13 | 50, 58, 25 | 196, 256, 65 |
+//!
+//! So boxes pay before an engine slower than some 30 ns, if few rules have most packets; before `bit_select` they do not.
 //! For example, 20 boxes hold 94 % of packets whose rules follow Zipf's law with exponent 2, in the median of 21 sets
 //! (record of the paper Storm), and few of packets that are uniform over the rules.
 //!
