@@ -83,6 +83,15 @@ fn receive(fixture: &Fixture, plane: &Plane<Rows>, mut each: impl FnMut(u64)) ->
     next
 }
 
+/// Guard that stops a plane, so that a failed assertion leaves no sender waiting for ever.
+struct Stops<'a>(&'a Plane<Rows>);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 /// Sends messages on a thread of its own, and receives them; `steer` is called before each.
 fn carry(
     fixture: &Fixture,
@@ -101,6 +110,7 @@ fn carry(
             }
             plane.stop();
         });
+        let _stops = Stops(plane);
         receive(fixture, plane, each)
     })
 }
@@ -226,11 +236,12 @@ fn workers_follow_the_queues_of_a_plane() {
     let (fixture, gate) = (fixture(), Arc::new(AtomicBool::new(false)));
     let mut steps = steps(&fixture, &interval_tree::Config::paper());
     let open = Arc::clone(&gate);
-    // The workers of `word 2` wait for the gate.
+    // The workers of `word 2` wait for the gate, not for ever where an assertion fails.
     steps[2] = steps[2].clone().wrapped(move |_: &Seat, mut work| {
         let gate = Arc::clone(&open);
         move |rows: Rows| {
-            while !gate.load(Ordering::Acquire) {
+            let start = Instant::now();
+            while !gate.load(Ordering::Acquire) && start.elapsed() < Duration::from_secs(20) {
                 thread::sleep(Duration::from_micros(100));
             }
             work(rows)
