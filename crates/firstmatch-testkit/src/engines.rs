@@ -392,7 +392,7 @@ fn rule_caches(level: Level) -> Vec<Subject> {
         let (simd, strategy) = (Some(level), Strategy::Force(Kind::BitSelect));
         live::Config { budget: Budget { run_bytes }, simd, strategy, overlaps: true, ..small_meta() }
     };
-    let name = format!("rule cache of 9 carved boxes {level:?} over meta over bit_select, overlay<=4");
+    let name = format!("rule cache of 9 carved boxes {level:?} over meta over bit_select alone, overlay<=4");
     all.push(Subject::updatable(name, move |start, budget| {
         // The search of the cache takes some bytes of its own.
         let owned = exclusive(start, &inner(budget.run_bytes.saturating_sub(100)))?;
