@@ -245,7 +245,7 @@ const RATE: &str = r#"
 shows = "rates of two partitions"
 run = "rate"
 profile = "acl1"
-rules = 100
+sizes = [100]
 packet_bytes = 128
 seconds = 0.01
 [[fig1.planes]]
