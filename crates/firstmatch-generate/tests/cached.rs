@@ -30,7 +30,7 @@ const REST: u64 = 8;
 /// Change of a rule: its number among all rules, and the id that it has from then on, if any.
 type Change = (usize, Option<RuleId>);
 
-/// What the writer has committed.
+/// Commits of the writer so far.
 #[derive(Default)]
 struct Log {
     /// Changes of each commit, in order.

@@ -199,7 +199,7 @@ impl<C: Classifier + 'static> RuleCache<C> {
     /// Returns the boxes with a sample in the window of a scratch, the oldest first; none if it is of another kind of
     /// engine.
     ///
-    /// Those that are published are among them.
+    /// The published boxes are among them.
     pub fn boxes(scratch: &Scratch) -> Vec<EvolvedBox> {
         scratch.of::<Self>().map_or(Vec::new(), |own| own.updater.boxes())
     }

@@ -52,7 +52,7 @@ enum Of {
     Root,
     /// Outcome of Storm's check of a box.
     Check(Checked),
-    /// What each packet does to the boxes of Storm's updater.
+    /// Boxes of Storm's updater after each packet.
     Boxes,
 }
 

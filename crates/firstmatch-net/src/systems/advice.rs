@@ -1,6 +1,6 @@
 //! Advice on how many workers each stage of Storm's form should have.
 //!
-//! Of `threads` workers, `t1` search boxes for `d1` ns a packet, and `t2` look up the share `1 - r` of the packets, for
+//! `t1` of `threads` workers search boxes for `d1` ns a packet, and `t2` look up the share `1 - r` of the packets, for
 //! `d2` ns each. The stages run side by side, so that the slower one bounds the rate: `min(t1 / d1, t2 / (d2 (1 - r)))`.
 //! At its best split that is `threads / (d1 + d2 (1 - r))`, the rate of as many copies of the whole. So no split is
 //! faster than copies, before the costs of rings; Storm's form could win only if cores of its own made `d1` or `d2`

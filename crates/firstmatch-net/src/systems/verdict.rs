@@ -208,7 +208,7 @@ enum Verdicts {
     Live(Handle, usize),
 }
 
-/// What one thread looks up with.
+/// State of one thread for lookups of misses.
 #[derive(Debug)]
 struct Lookups {
     fixed: Scratch,

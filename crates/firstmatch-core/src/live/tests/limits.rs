@@ -123,7 +123,7 @@ fn nothing_is_due_before_a_change() {
     assert!(writer.rebuild_is_due());
 }
 
-/// What rules attach to decisions, and lists of regions, count as what else is there: no commit exceeds the budget by it.
+/// Attachments and lists of regions count as all other parts do: no commit exceeds the budget by them.
 #[test]
 fn attachments_and_regions_are_within_the_budget() {
     for (attachments, overlaps) in [(true, false), (false, true), (true, true)] {
