@@ -280,8 +280,22 @@ pub struct PlaneCounters {
 impl PlaneCounters {
     /// Returns the messages queued before a stage, over all its rings.
     pub fn queued(&self, stage: usize) -> Flux {
-        let is_here = |ring: &&RingCounters| matches!(ring.to, RingEnd::Worker { stage: to, .. } if to == stage);
-        self.rings.iter().filter(is_here).map(RingCounters::queued).sum()
+        self.rings_before(stage).map(RingCounters::queued).sum()
+    }
+
+    /// Returns the mean share of their capacity to which messages found the rings before a stage filled, from 0 to 1.
+    ///
+    /// For example, two rings of 8 messages that were found with 2 and 4 on the mean, as often as each other, give 0.375.
+    /// Without messages it is 0.
+    pub fn fullness(&self, stage: usize) -> f64 {
+        let samples: u64 = self.rings_before(stage).map(|ring| ring.occupancy.samples()).sum();
+        let share = |ring: &RingCounters| ring.occupancy.sum as f64 / ring.capacity.max(1) as f64;
+        self.rings_before(stage).map(share).sum::<f64>() / samples.max(1) as f64
+    }
+
+    fn rings_before(&self, stage: usize) -> impl Iterator<Item = &RingCounters> {
+        let is_here = move |ring: &&RingCounters| matches!(ring.to, RingEnd::Worker { stage: to, .. } if to == stage);
+        self.rings.iter().filter(is_here)
     }
 }
 
@@ -314,5 +328,28 @@ mod tests {
         }
         assert_eq!(occupancy.histogram(), &[1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 2]);
         assert_eq!((occupancy.mean(), occupancy.most()), (5.0, 8));
+    }
+
+    #[test]
+    fn fullness_is_of_the_rings_before_a_stage() {
+        let ring = |stage, found: &[usize]| {
+            let mut occupancy = Occupancy::default();
+            found.iter().for_each(|&messages| occupancy.note(messages, 8));
+            RingCounters {
+                from: RingEnd::Caller,
+                to: RingEnd::Worker { stage, worker: 0 },
+                is_lossy: false,
+                capacity: 8,
+                most_packets: None,
+                sent: Flux::default(),
+                received: Flux::default(),
+                dropped: Flux::default(),
+                waits: 0,
+                occupancy,
+            }
+        };
+        let rings = vec![ring(1, &[0, 4]), ring(1, &[4, 4]), ring(2, &[8])];
+        let counters = PlaneCounters { accepted: 0, dropped: 0, delivered: 0, lost: 0, stages: Vec::new(), rings };
+        assert_eq!([0, 1, 2].map(|stage| counters.fullness(stage)), [0.0, 0.375, 1.0]);
     }
 }

@@ -11,6 +11,7 @@
 //! | in parts | [`parts::steps`], one for each part of the rules | a [`chain`] of stages, each with any number of workers |
 //! | by fields | [`fields::steps`], one for each key word, then the first match | a [`chain`] |
 //! | Pnpf | [`pnpf::steps`], one for each key word of the engine `npf`, then the first match | [`pnpf::stages`], with a controller of their workers |
+//! | RFC's | [`rfc::steps`], some leaves and tables of the engine `rfc` each | a [`chain`] |
 //!
 //! ```text
 //! copies   ┌ pull ▸ whole ┐          parts, fields    pull ──▸ step 1 ──▸ step 2 ──▸ … ──▸ caller
@@ -86,6 +87,7 @@ pub mod copies;
 pub mod fields;
 pub mod parts;
 pub mod pnpf;
+pub mod rfc;
 pub mod shared;
 mod step;
 pub mod storm;

@@ -2,7 +2,9 @@
 
 mod fixture;
 mod form;
+mod ordered;
 mod pnpf;
+mod rfc;
 mod shared;
 mod storm;
 mod verdict;

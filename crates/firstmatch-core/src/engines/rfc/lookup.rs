@@ -1,12 +1,13 @@
 //! Lookups: chunks of keys go through each leaf, then through each table.
 
 use std::hint::black_box;
+use std::ops::Range;
 
 use super::compact::Ranked;
 use super::config::{BatchWalk, BitCount};
 use super::entries::Entries;
 use super::leaves::{Leaf, Search};
-use super::structure::{Cross, Rfc};
+use super::structure::{Cross, Rfc, Slot};
 use super::table::Cells;
 use crate::engine::Match;
 use crate::key::Keys;
@@ -29,36 +30,69 @@ impl ClassSlots {
     }
 }
 
-/// Lookup of a batch.
+/// Lookup of a batch, or of some of its slots.
 pub(super) struct Lookup<'a> {
     pub(super) engine: &'a Rfc,
     pub(super) classes: &'a mut ClassSlots,
     pub(super) keys: &'a Keys<'a>,
+    pub(super) slots: Range<usize>,
+    /// Classes that other lookups of the same keys found or look for; empty if this one does it all.
+    pub(super) words: &'a mut [u64],
     pub(super) best: &'a mut [Option<Match>],
 }
 
 impl Kernel for Lookup<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let Self { engine, classes, keys, best } = self;
-        let slots = engine.leaves.len() + engine.tables.len();
-        if classes.0.len() < slots {
-            classes.0.resize(slots, [0; CHUNK]);
+        let Self { engine, classes, keys, slots, words, best } = self;
+        let (all, width) = (engine.slots(), words.len() / best.len().max(1));
+        if classes.0.len() < all {
+            classes.0.resize(all, [0; CHUNK]);
         }
-        let classes = &mut classes.0[..slots];
+        let classes = &mut classes.0[..all];
         let mut from = 0;
-        while engine.walk == BatchWalk::Batch && best.len() - from >= TOGETHER {
-            let count = (best.len() - from).min(CHUNK);
-            chunk(isa, engine, keys.slice(from, from + count), classes);
-            let found = classes.last().expect("a table");
-            for (best, &entry) in best[from..from + count].iter_mut().zip(found) {
-                improve(engine, best, entry);
+        while from < best.len() {
+            let left = best.len() - from;
+            let is_batch = engine.walk == BatchWalk::Batch && left >= TOGETHER;
+            let count = if is_batch { left.min(CHUNK) } else { 1 };
+            let words = &mut words[from * width..(from + count) * width];
+            if width > 0 {
+                load(words, width, slots.start, classes);
+            }
+            if is_batch {
+                chunk(isa, engine, keys.slice(from, from + count), slots.clone(), classes);
+            } else {
+                alone(isa, engine, keys.row(from), slots.clone(), classes);
+            }
+            if width > 0 {
+                store(words, width, slots.clone(), classes);
+            }
+            if slots.contains(&(all - 1)) {
+                let found = &classes[all - 1];
+                best[from..from + count].iter_mut().zip(found).for_each(|(best, &entry)| improve(engine, best, entry));
             }
             from += count;
         }
-        for (at, best) in best.iter_mut().enumerate().skip(from) {
-            let entry = alone(isa, engine, keys.row(at), classes);
-            improve(engine, best, entry);
+    }
+}
+
+/// Loads the classes of the first `slots` slots from words of at most [`CHUNK`] keys.
+#[inline(always)]
+fn load(words: &[u64], width: usize, slots: usize, classes: &mut [[u32; CHUNK]]) {
+    for (slot, classes) in classes.iter_mut().enumerate().take(slots.min(2 * width)) {
+        let halves = words.chunks_exact(width).map(|words| (words[slot / 2] >> (slot % 2 * 32)) as u32);
+        classes.iter_mut().zip(halves).for_each(|(class, half)| *class = half);
+    }
+}
+
+/// Stores the classes of some slots into words of at most [`CHUNK`] keys.
+#[inline(always)]
+fn store(words: &mut [u64], width: usize, slots: Range<usize>, classes: &[[u32; CHUNK]]) {
+    for slot in slots.start..slots.end.min(2 * width) {
+        let shift = slot % 2 * 32;
+        for (words, &class) in words.chunks_exact_mut(width).zip(&classes[slot]) {
+            let word = &mut words[slot / 2];
+            *word = *word & !(u64::from(u32::MAX) << shift) | u64::from(class) << shift;
         }
     }
 }
@@ -71,20 +105,18 @@ fn improve(engine: &Rfc, best: &mut Option<Match>, entry: u32) {
     }
 }
 
-/// Finds the classes of one key, and returns the entry of the last table.
+/// Finds the classes of one key in `slots`, and returns that of the last.
 #[inline(always)]
-fn alone<I: Isa>(isa: I, engine: &Rfc, key: &[u32], classes: &mut [[u32; CHUNK]]) -> u32 {
+fn alone<I: Isa>(isa: I, engine: &Rfc, key: &[u32], slots: Range<usize>, classes: &mut [[u32; CHUNK]]) -> u32 {
     let waits = engine.walk == BatchWalk::Reads;
     let mut entry = 0;
-    for (leaf, class) in engine.leaves.iter().zip(&mut *classes) {
-        let value = leaf.column.of(key[leaf.column.word]) + if waits { nothing_of(entry) } else { 0 };
-        entry = one(isa, leaf, value);
-        class[0] = entry;
-    }
-    for (at, cross) in engine.tables.iter().enumerate() {
-        let place = index(cross, classes, 0) + if waits { nothing_of(entry) as usize } else { 0 };
-        entry = cross.cells.get(place, engine.count);
-        classes[engine.leaves.len() + at][0] = entry;
+    for slot in slots {
+        let nothing = if waits { nothing_of(entry) } else { 0 };
+        entry = match engine.slot(slot) {
+            Slot::Leaf(leaf) => one(isa, leaf, leaf.column.of(key[leaf.column.word]) + nothing),
+            Slot::Table(cross) => cross.cells.get(index(cross, classes, 0) + nothing as usize, engine.count),
+        };
+        classes[slot][0] = entry;
     }
     entry
 }
@@ -109,7 +141,7 @@ impl Kernel for AccessoryReads<'_> {
     fn run<I: Isa>(self, isa: I) {
         let Self { engine, classes, keys, reads } = self;
         for at in 0..keys.len() {
-            alone(isa, engine, keys.row(at), &mut classes.0);
+            alone(isa, engine, keys.row(at), 0..engine.slots(), &mut classes.0);
             for cross in &engine.tables {
                 if let Cells::SubTables(tables) = &cross.cells {
                     *reads += u64::from(tables.is_outside(index(cross, &classes.0, 0)));
@@ -156,59 +188,70 @@ fn one<I: Isa>(isa: I, leaf: &Leaf, value: u32) -> u32 {
     }
 }
 
-/// Finds the classes of at most [`CHUNK`] keys.
+/// Finds the classes of at most [`CHUNK`] keys in `slots`.
 #[inline(always)]
-fn chunk<I: Isa>(isa: I, engine: &Rfc, keys: Keys<'_>, classes: &mut [[u32; CHUNK]]) {
-    let count = keys.len();
-    let mut column = [0; CHUNK];
-    for (leaf, found) in engine.leaves.iter().zip(&mut *classes) {
-        let rows = keys.words().chunks_exact(keys.stride());
-        column.iter_mut().zip(rows).for_each(|(value, row)| *value = leaf.column.of(row[leaf.column.word]));
-        let column = &column[..count.next_multiple_of(EIGHT)];
-        let found = &mut found[..column.len()];
-        match &leaf.search {
-            Search::Tree(tree) => match tree.depth() {
-                0 => descend::<I, 0>(isa, tree, column, found),
-                1 => descend::<I, 1>(isa, tree, column, found),
-                2 => descend::<I, 2>(isa, tree, column, found),
-                3 => descend::<I, 3>(isa, tree, column, found),
-                4 => descend::<I, 4>(isa, tree, column, found),
-                _ => descend::<I, MOST_LEVELS>(isa, tree, column, found),
-            },
-            Search::Pages(pages) => {
-                let pages = pages.view();
-                found.iter_mut().zip(column).for_each(|(class, &value)| *class = u32::from(pages.get(isa, value)));
-            }
-            Search::Bits(table) => {
-                let table = table.view();
-                found.iter_mut().zip(column).for_each(|(class, &value)| *class = u32::from(table.get(isa, value)));
-            }
-            Search::Values(entries) => {
-                found.iter_mut().zip(column).for_each(|(class, &value)| *class = entries.get(value as usize));
-            }
+fn chunk<I: Isa>(isa: I, engine: &Rfc, keys: Keys<'_>, slots: Range<usize>, classes: &mut [[u32; CHUNK]]) {
+    for slot in slots {
+        match engine.slot(slot) {
+            Slot::Leaf(leaf) => search(isa, leaf, keys, &mut classes[slot]),
+            Slot::Table(cross) => combine(isa, engine, cross, keys.len(), slot, classes),
         }
     }
+}
+
+/// Searches a leaf for the values of at most [`CHUNK`] keys.
+#[inline(always)]
+fn search<I: Isa>(isa: I, leaf: &Leaf, keys: Keys<'_>, found: &mut [u32; CHUNK]) {
+    let mut column = [0; CHUNK];
+    let rows = keys.words().chunks_exact(keys.stride());
+    column.iter_mut().zip(rows).for_each(|(value, row)| *value = leaf.column.of(row[leaf.column.word]));
+    let column = &column[..keys.len().next_multiple_of(EIGHT)];
+    let found = &mut found[..column.len()];
+    match &leaf.search {
+        Search::Tree(tree) => match tree.depth() {
+            0 => descend::<I, 0>(isa, tree, column, found),
+            1 => descend::<I, 1>(isa, tree, column, found),
+            2 => descend::<I, 2>(isa, tree, column, found),
+            3 => descend::<I, 3>(isa, tree, column, found),
+            4 => descend::<I, 4>(isa, tree, column, found),
+            _ => descend::<I, MOST_LEVELS>(isa, tree, column, found),
+        },
+        Search::Pages(pages) => {
+            let pages = pages.view();
+            found.iter_mut().zip(column).for_each(|(class, &value)| *class = u32::from(pages.get(isa, value)));
+        }
+        Search::Bits(table) => {
+            let table = table.view();
+            found.iter_mut().zip(column).for_each(|(class, &value)| *class = u32::from(table.get(isa, value)));
+        }
+        Search::Values(entries) => {
+            found.iter_mut().zip(column).for_each(|(class, &value)| *class = entries.get(value as usize));
+        }
+    }
+}
+
+/// Reads a table for the first `count` keys, and puts their classes into `slot`.
+#[inline(always)]
+fn combine<I: Isa>(isa: I, engine: &Rfc, cross: &Cross, count: usize, slot: usize, classes: &mut [[u32; CHUNK]]) {
     let mut places = [0; CHUNK];
-    for (at, cross) in engine.tables.iter().enumerate() {
-        let places = &mut places[..count];
-        places.iter_mut().enumerate().for_each(|(key, place)| *place = index(cross, classes, key));
-        let found = &mut classes[engine.leaves.len() + at][..count];
-        let finds = engine.count == BitCount::FindFirst;
-        match &cross.cells {
-            Cells::Plain(Entries::Short(entries)) => read(isa, cross, entries, places, found),
-            Cells::Plain(Entries::Long(entries)) => read(isa, cross, entries, places, found),
-            Cells::Ranked(ranked) if finds => read_ranked::<I, true>(isa, cross, ranked, places, found),
-            Cells::Ranked(ranked) => read_ranked::<I, false>(isa, cross, ranked, places, found),
-            Cells::SubTables(tables) => {
-                if cross.prefetches {
-                    places.iter().filter_map(|&place| tables.first(place)).for_each(|word| isa.prefetch(word));
-                }
-                match (tables.shape.bitmap(), finds) {
-                    (1, false) => each(places, found, |place| tables.get::<true, false>(place)),
-                    (1, true) => each(places, found, |place| tables.get::<true, true>(place)),
-                    (_, false) => each(places, found, |place| tables.get::<false, false>(place)),
-                    (_, true) => each(places, found, |place| tables.get::<false, true>(place)),
-                }
+    let places = &mut places[..count];
+    places.iter_mut().enumerate().for_each(|(key, place)| *place = index(cross, classes, key));
+    let found = &mut classes[slot][..count];
+    let finds = engine.count == BitCount::FindFirst;
+    match &cross.cells {
+        Cells::Plain(Entries::Short(entries)) => read(isa, cross, entries, places, found),
+        Cells::Plain(Entries::Long(entries)) => read(isa, cross, entries, places, found),
+        Cells::Ranked(ranked) if finds => read_ranked::<I, true>(isa, cross, ranked, places, found),
+        Cells::Ranked(ranked) => read_ranked::<I, false>(isa, cross, ranked, places, found),
+        Cells::SubTables(tables) => {
+            if cross.prefetches {
+                places.iter().filter_map(|&place| tables.first(place)).for_each(|word| isa.prefetch(word));
+            }
+            match (tables.shape.bitmap(), finds) {
+                (1, false) => each(places, found, |place| tables.get::<true, false>(place)),
+                (1, true) => each(places, found, |place| tables.get::<true, true>(place)),
+                (_, false) => each(places, found, |place| tables.get::<false, false>(place)),
+                (_, true) => each(places, found, |place| tables.get::<false, true>(place)),
             }
         }
     }

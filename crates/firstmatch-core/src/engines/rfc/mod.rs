@@ -76,7 +76,7 @@
 //! - The paper prints two rules for sub-tables that spill. Ours keeps six of eight values, as its text says (section 4.2).
 //!   Its figure 4 takes all values below eight from the sub-table, where the last two are the address.
 //! - With shifts, the paper leaves illegal entries open. Ours have the value of the entry before, so that they begin no run.
-//! - One thread looks a packet up, and all tables are in one memory.
+//! - All tables are in one memory. Threads that do a stage of each lookup are in [`Rfc::improve_in`].
 
 mod build;
 mod columns;
@@ -92,6 +92,7 @@ mod order;
 mod plan;
 mod prune;
 mod runs;
+mod stages;
 mod structure;
 mod table;
 #[cfg(test)]
@@ -145,7 +146,7 @@ impl Engine for Rfc {
     }
 
     fn new_scratch(&self) -> lookup::ClassSlots {
-        lookup::ClassSlots::new(self.leaves.len() + self.tables.len())
+        lookup::ClassSlots::new(self.slots())
     }
 
     fn stats(&self) -> Stats {
@@ -174,7 +175,7 @@ impl Engine for Rfc {
     }
 
     fn improve(&self, scratch: &mut lookup::ClassSlots, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, lookup::Lookup { engine: self, classes: scratch, keys, best });
+        self.improve_in(scratch, 0..self.slots(), keys, &mut [], best);
     }
 
     /// Counts searches of leaves, reads of tables and of accessory tables, and the cache lines of all.

@@ -44,7 +44,22 @@ pub(super) struct Cross {
     pub(super) prefetches: bool,
 }
 
+/// Search or table that fills a slot.
+pub(super) enum Slot<'a> {
+    Leaf(&'a Leaf),
+    Table(&'a Cross),
+}
+
 impl Rfc {
+    /// Returns the search or table that fills slot `slot`.
+    #[inline(always)]
+    pub(super) fn slot(&self, slot: usize) -> Slot<'_> {
+        match self.leaves.get(slot) {
+            Some(leaf) => Slot::Leaf(leaf),
+            None => Slot::Table(&self.tables[slot - self.leaves.len()]),
+        }
+    }
+
     /// Returns the bytes on the heap by part.
     pub(super) fn bytes(&self) -> Vec<(&'static str, usize)> {
         let leaves: usize = self.leaves.iter().map(Leaf::bytes).sum();

@@ -16,7 +16,7 @@ use super::{BatchWalk, BitCount, ClassOrder, Config, LeafKind, PlaceBy, TableFor
 use crate::engine::budget::{Budget, Visits};
 use crate::engine::{Classifier, Engine, Match};
 use crate::engines::shared::Room;
-use crate::key::KeyBuf;
+use crate::key::{KeyBuf, Keys};
 use crate::raw::{Level, truncated};
 use crate::rule::{ExpansionLimits, Lowered, Test, lower};
 use crate::schema::{Field, Kind, Schema};
@@ -83,6 +83,19 @@ fn check(set: &Lowered, keys: &KeyBuf) {
                 assert_eq!(found, want[from..to], "{config:?}, keys from {from} to {to} of {set:?}");
             }
         }
+        check_parts(&engine, keys, &want);
+    }
+}
+
+/// Compares the answers of lookups in two parts with `want`, for every place to cut them.
+fn check_parts(engine: &Rfc, keys: Keys<'_>, want: &[Option<Match>]) {
+    let (mut first, mut second) = (engine.new_scratch(), engine.new_scratch());
+    for cut in 0..=engine.slots() {
+        // Parts set what they use, whatever stands there.
+        let (mut found, mut words) = (vec![None; want.len()], vec![0xA5A5_A5A5_A5A5_A5A5; want.len() * engine.width()]);
+        engine.improve_in(&mut first, 0..cut, &keys, &mut words, &mut found);
+        engine.improve_in(&mut second, cut..engine.slots(), &keys, &mut words, &mut found);
+        assert_eq!(found, want, "cut at {cut} of {engine:?}");
     }
 }
 
