@@ -4,6 +4,7 @@
 mod bad_input;
 mod classify;
 mod convert;
+mod copies;
 mod ends;
 mod explain;
 mod fixture;
