@@ -1,4 +1,4 @@
-//! Tests of the library's example `copies`: its decisions, in its order, are those of `classify`.
+//! Tests of the library's example `copies`: its decisions and their order are those of `classify`, and the guide quotes it.
 
 #[expect(dead_code, reason = "the example's `main` is not called")]
 #[path = "../../../firstmatch/examples/copies.rs"]
@@ -87,5 +87,22 @@ fn bad_input_is_an_error() {
         let (out, done) = run(&fixture, line);
         let error = done.unwrap_err();
         assert!(out.is_empty() && error.contains(told), "{line:?}: {error}");
+    }
+}
+
+/// The guide's code is compiled and run, because examples have each of its lines in the same order.
+#[test]
+fn the_guide_quotes_the_examples() {
+    let guide = include_str!("../../../../docs/threads.md");
+    let trimmed = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    let examples = [
+        include_str!("../../../firstmatch/examples/copies.rs"),
+        include_str!("../../../firstmatch/examples/router.rs"),
+    ];
+    let examples = examples.map(trimmed);
+    let quotes: Vec<_> = guide.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(quotes.len() >= 4, "the guide has {} quotes", quotes.len());
+    for quote in quotes {
+        assert!(examples.iter().any(|example| example.contains(&trimmed(quote))), "no example has\n{quote}");
     }
 }
