@@ -24,7 +24,7 @@ fn main() {
     std::process::exit(done.inspect_err(|error| eprintln!("copies: {error}")).is_err().into());
 }
 
-/// Writes number, verdict, line of the rule (0 without one) and outcome of each packet, in order of arrival.
+/// Writes number from 0, verdict, line of the rule (0 without one) and outcome of each packet, in order of arrival.
 pub(crate) fn run(mut args: impl Iterator<Item = String>, mut out: impl Write) -> Result<(), Box<dyn Error>> {
     let (rules, capture) = args.next().zip(args.next()).ok_or("usage: copies RULES CAPTURE [WORKERS]")?;
     let workers = args.next().map_or(Ok(2), |n| n.parse::<u8>()).map_err(|_| "WORKERS: expected 1 to 255")?;
