@@ -96,7 +96,7 @@ pub(crate) enum Family {
 }
 
 /// Engine in one configuration.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Engine {
     pub(crate) engine: String,
@@ -292,6 +292,12 @@ pub(crate) enum Missing {
 }
 
 impl Engine {
+    /// Returns whether this is an engine in its paper's configuration, without caches or a budget.
+    pub(crate) fn is_paper(&self, engine: &str) -> bool {
+        let config = [("paper".to_owned(), toml::Value::Boolean(true))].into_iter().collect();
+        *self == Self { name: self.name.clone(), config, ..Self::plain(engine) }
+    }
+
     /// Returns the name in tables.
     pub(crate) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.engine)

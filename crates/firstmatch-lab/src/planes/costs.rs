@@ -152,21 +152,20 @@ pub(crate) fn model(costs: &Costs, lookups: &Lookups, setup: &Setup, services: &
         let spread = Spread::Measured(Arc::clone(&service.shape));
         Stage { workers, feed, work: Work { message: service.mean, packet: 0.0, spread } }
     };
-    let (stages, links) = if lookups.is_replicated() && is_full {
-        let mut all = stage(setup.workers[0], feed, &services[1]);
-        all.work.message += services[0].mean;
-        (vec![all], Vec::new())
+    let steps = setup.workers.iter().zip(&services[1..]).map(|(&count, service)| stage(count, Feed::Rings, service));
+    let mut stages: Vec<Stage> = steps.collect();
+    let takes = lookups.takes() && is_full;
+    if takes {
+        stages[0].feed = feed;
+        stages[0].work.message += services[0].mean;
     } else {
-        let steps =
-            setup.workers.iter().zip(&services[1..]).map(|(&count, service)| stage(count, Feed::Rings, service));
-        let stages: Vec<Stage> = [stage(1, feed, &services[0])].into_iter().chain(steps).collect();
-        let link = |to: usize| {
-            let is_lossy = to == 1 && !is_full;
-            Link { from: to - 1, to, capacity: setup.capacity, is_lossy, share: 1.0 }
-        };
-        let links = (1..stages.len()).map(link).collect();
-        (stages, links)
+        stages.insert(0, stage(1, feed, &services[0]));
+    }
+    let link = |to: usize| {
+        let is_lossy = to == 1 && !is_full;
+        Link { from: to - 1, to, capacity: setup.capacity, is_lossy, share: 1.0 }
     };
+    let links = (1..stages.len()).map(link).collect();
     let batch = setup.batch as f64;
     let (cores, gathered) = (setup.cores, None);
     let mut model = Model { stages, links, gathered, cores, batch, chunk: CHUNK, costs: *costs, seed: 1 };

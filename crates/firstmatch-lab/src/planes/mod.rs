@@ -8,6 +8,6 @@
 pub(crate) mod costs;
 pub(crate) mod measure;
 pub(crate) mod simulate;
-mod validate;
+pub(crate) mod validate;
 
 pub(crate) use validate::{PlanesArgs, planes};

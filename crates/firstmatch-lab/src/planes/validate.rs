@@ -145,7 +145,9 @@ fn project(
         let nanos: Vec<f64> = services.iter().map(|service| service.mean).collect();
         let all = std::iter::successors(Some(1), |cores| Some(cores * 2)).take_while(|&cores| cores <= args.project);
         for cores in all.map(|cores| cores as usize) {
-            let workers = shared_out(cores, &nanos, case.lookups.is_replicated());
+            // A source takes a core as well.
+            let own = if case.lookups.takes() { cores } else { cores - 1 };
+            let workers = shared_out(own, &nanos[1..]);
             let is_this = |sample: &&Sample| {
                 sample.name == case.name && sample.setup.cores == cores && sample.setup.workers == workers
             };
@@ -167,22 +169,17 @@ fn project(
     Ok(())
 }
 
-/// Shares cores out among the stages behind a source: one worker each, then more where a worker has most to do.
+/// Shares workers out among stages: one each, then more where a worker has most to do.
 ///
-/// `nanos` are the service times of the source and of each stage. For example, 8 cores and the times 10, 100, 300
-/// give 2 and 5 workers, because the source takes a core as well.
-pub(crate) fn shared_out(cores: usize, nanos: &[f64], is_replicated: bool) -> Vec<usize> {
-    if is_replicated {
-        return vec![cores];
+/// For example, 7 workers and the times 100 and 300 of two stages give 2 and 5 workers.
+pub(crate) fn shared_out(workers: usize, nanos: &[f64]) -> Vec<usize> {
+    let mut shared = vec![1; nanos.len()];
+    while shared.iter().sum::<usize>() < workers {
+        let load = |at: &usize| nanos[*at] / shared[*at] as f64;
+        let Some(most) = (0..nanos.len()).max_by(|a, b| load(a).total_cmp(&load(b))) else { break };
+        shared[most] += 1;
     }
-    let steps = &nanos[1..];
-    let mut workers = vec![1; steps.len()];
-    while workers.iter().sum::<usize>() + 1 < cores {
-        let load = |at: &usize| steps[*at] / workers[*at] as f64;
-        let Some(most) = (0..steps.len()).max_by(|a, b| load(a).total_cmp(&load(b))) else { break };
-        workers[most] += 1;
-    }
-    workers
+    shared
 }
 
 /// Plane with its packets and right answers.
@@ -230,9 +227,9 @@ mod tests {
 
     #[test]
     fn cores_go_where_most_is_to_do() {
-        assert_eq!(shared_out(8, &[10.0, 100.0, 300.0], false), [2, 5]);
-        assert_eq!(shared_out(2, &[10.0, 100.0, 300.0], false), [1, 1]);
-        assert_eq!(shared_out(64, &[10.0, 100.0], true), [64]);
+        assert_eq!(shared_out(7, &[100.0, 300.0]), [2, 5]);
+        assert_eq!(shared_out(1, &[100.0, 300.0]), [1, 1]);
+        assert_eq!(shared_out(64, &[100.0]), [64]);
     }
 
     /// A run in small: every plane has the right answers, measured and projected figures are told apart.

@@ -120,9 +120,13 @@ pub fn width(engine: &Npf) -> usize {
 ///
 /// After `rows`, a message has the row of each packet, a best match of `None`, and [`width`] words.
 pub fn steps<T: LookupMessage>(engine: &Arc<Npf>, rows: Step<T>) -> Vec<Step<T>> {
+    [rows].into_iter().chain(lookups(engine)).collect()
+}
+
+/// Returns [`steps`] behind `rows`, for messages that come with rows.
+pub fn lookups<T: LookupMessage>(engine: &Arc<Npf>) -> Vec<Step<T>> {
     let words = 0..engine.schema().words().len();
-    let searches = words.map(|word| searching(engine, word));
-    [rows].into_iter().chain(searches).chain([deciding(engine)]).collect()
+    words.map(|word| searching(engine, word)).chain([deciding(engine)]).collect()
 }
 
 /// Returns the step that searches key word `word`. Each worker has a tree of its own.

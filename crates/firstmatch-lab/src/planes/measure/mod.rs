@@ -2,7 +2,8 @@
 //!
 //! A [`Lookups`] is a lookup in steps, one for each stage of a plane. A [`Setup`] says how many workers each stage has
 //! and how packets come in. A plane in the form `replicated` has one step, the whole lookup; its workers take packets
-//! from memory, or from a source with a rate. In the other forms one more thread, the source, brings the packets in.
+//! from memory, or from a source with a rate. So do the first workers of the papers' pipelines. In the other forms one
+//! more thread, the source, brings the packets in.
 //! Service times are measured in the run itself, because a machine's speed changes from one moment to the next.
 
 mod rows;
@@ -14,11 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use firstmatch_core::engines::interval_tree::{self, Npf};
+use firstmatch_core::engines::rfc::{self, Rfc};
 use firstmatch_core::rule::{ExpansionLimits, Lowered, lower};
 use firstmatch_core::{Classifier, KeyBuf, Match, RuleSet};
 use firstmatch_net::plane::{Deal, Link, Pace, PlaneBuilder, PlaneCounters, Seat};
 use firstmatch_net::systems::copies::Fetched;
-use firstmatch_net::systems::{LookupView, Step, chain, copies, fields, parts};
+use firstmatch_net::systems::rfc::Cut;
+use firstmatch_net::systems::{self, LookupView, Step, chain, copies, fields, parts, pnpf};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Deserialize;
 
@@ -38,6 +42,10 @@ pub(crate) enum Form {
     Parts,
     /// A stage for each key word, which passes on the regions that match so far, and one that takes the first.
     Fields,
+    /// A stage for each key word of the engine `npf`, and one that takes the first match; the source fills the rows.
+    Pnpf,
+    /// Two or three stages of leaves and tables of the engine `bitmap_rfc`.
+    Classes,
     /// A stage of boxes and one of whole lookups, which [`StormTimes`] has.
     Storm,
 }
@@ -136,6 +144,23 @@ impl Lookups {
                 ensure!(stages == words + 1, "{stages} stages; expected {}, one a key word and one more", words + 1);
                 fields::steps(&lowered)?
             }
+            Form::Pnpf => {
+                let engine = Arc::new(Npf::build(&lowered(set)?, &interval_tree::Config::paper())?);
+                width = pnpf::width(&engine);
+                let wanted = schema.words().len() + 1;
+                ensure!(stages == wanted, "{stages} stages; expected {wanted}, one a key word and one more");
+                pnpf::lookups(&engine)
+            }
+            Form::Classes => {
+                let engine = Arc::new(Rfc::build(&lowered(set)?, &rfc::Config::paper_bitmap())?);
+                width = engine.width();
+                let cut = match stages {
+                    2 => Cut::Phases,
+                    3 => Cut::Reads,
+                    _ => anyhow::bail!("{stages} stages; expected two or three"),
+                };
+                systems::rfc::steps(&engine, cut)
+            }
             Form::Storm => anyhow::bail!("Storm's form has no plane to measure; expected another form"),
         };
         Ok(Self { form, steps, keys: Arc::clone(keys), width })
@@ -167,9 +192,9 @@ impl Lookups {
         self.steps.iter().map(Step::name)
     }
 
-    /// Returns whether the workers themselves take packets from memory, without a ring.
-    pub(crate) fn is_replicated(&self) -> bool {
-        self.form == Form::Replicated
+    /// Returns whether workers of the first stage take the packets of a full load from memory, without a ring.
+    pub(crate) fn takes(&self) -> bool {
+        matches!(self.form, Form::Replicated | Form::Pnpf | Form::Classes)
     }
 
     /// Carries all packets once through a plane and returns their answers.
@@ -197,19 +222,24 @@ impl Lookups {
         let stages = self.steps.len();
         ensure!(setup.workers.len() == stages, "workers of {} stages; expected {stages}", setup.workers.len());
         let times: Vec<Arc<Times>> = (0..=stages).map(|_| Arc::default()).collect();
-        let is_own = self.is_replicated() && matches!(setup.load, Load::Full { .. });
-        // Workers that take packets themselves have a message each, so that none waits for another.
+        let is_own = self.takes() && matches!(setup.load, Load::Full { .. });
+        // Workers that do everything themselves have a message each, so that none waits for another.
         let threads = 1 + setup.workers.iter().sum::<usize>();
-        let (all, each) = if is_own { (setup.workers[0], 1) } else { (1, threads * (2 * setup.capacity + 1)) };
+        let is_whole = is_own && stages == 1;
+        let (all, each) = if is_whole { (setup.workers[0], 1) } else { (1, threads * (2 * setup.capacity + 1)) };
         let slots: Arc<[Slots]> = (0..all).map(|_| Slots::new(each, &self.keys, self.width)).collect();
         let steps: Vec<Step<Rows>> = (0..stages).map(|at| self.timed(at, &times[at + 1], &slots, answers)).collect();
         let mut builder = PlaneBuilder::<Rows>::new();
         let fetch = self.source(setup, &times[0], &slots);
+        let lossless = Link::new().capacity(setup.capacity);
         if is_own {
-            copies::source(&mut builder, steps[0].name(), setup.workers[0], &steps, fetch);
+            let source = copies::source(&mut builder, steps[0].name(), setup.workers[0], &steps[..1], fetch);
+            let rest = chain(&mut builder, &steps[1..], &setup.workers[1..], lossless);
+            if let Some(&next) = rest.first() {
+                builder.link(source, next, lossless);
+            }
         } else {
             let source = copies::source(&mut builder, "source", 1, &[], fetch);
-            let lossless = Link::new().capacity(setup.capacity);
             let first = match setup.load {
                 Load::Full { .. } => lossless,
                 Load::Paced { .. } => Link::lossy().capacity(setup.capacity),

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use firstmatch_core::rule::{ExpansionLimits, Lowered, lower};
@@ -17,8 +18,9 @@ use super::{Emit, Measured, NEARBY, Outcome, Reach};
 use crate::definition::Engine;
 use crate::digest::Running;
 use crate::planes::costs::{self, Effort};
-use crate::planes::measure::{Form, Load, Lookups, Service, Setup, StormTimes, WARM_UP};
+use crate::planes::measure::{Form, Load, Lookups, Ran, Service, Setup, StormTimes, WARM_UP};
 use crate::planes::simulate::{Costs, Outcome as SimulatedPlane, simulate};
+use crate::planes::validate::shared_out;
 use crate::table::table;
 use crate::workload;
 
@@ -74,7 +76,17 @@ struct Plane {
     name: String,
     form: Form,
     /// Number of workers of each stage.
+    #[serde(default)]
     workers: Vec<usize>,
+    /// Numbers of cores, each of which makes a plane named after it, such as `copies, 4`. It has a thread for each core,
+    /// or for each stage where those are more, and workers go where most is to do.
+    #[serde(default)]
+    by_cores: Vec<usize>,
+    /// Number of stages with `by_cores`.
+    stages: Option<usize>,
+    /// Whether threads share cores: each stage has workers for its share of the work on all cores, rounded up.
+    #[serde(default)]
+    shares_cores: bool,
     /// Workers of both stages of Storm's form while their rings are full.
     when_full: Option<[usize; 2]>,
     /// Engine of the lookup or of its parts.
@@ -133,6 +145,8 @@ const NEW_PACKETS: usize = 200_000;
 const TRIES: usize = 3;
 /// Runs of copies without a source, of which the fastest counts for the same reason.
 const SPLIT_TRIES: usize = 20;
+/// Multiple of the seconds of one rate for which they go on at most.
+const LONGEST: f64 = 10.0;
 /// A rate is found to one part in this many.
 const PRECISION: u64 = 50;
 /// Share of a rate that a source reaches if it keeps that rate.
@@ -142,11 +156,18 @@ const TRIAL: u64 = 200_000;
 /// Nanoseconds for which each rate is simulated.
 const SIMULATED: f64 = 2e7;
 
-/// Highest rate without loss, in millions of packets a second, and whether a simulation projected it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Highest rate without loss of a plane, in millions of packets a second, and whether a simulation projected it.
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Found {
+    name: String,
+    workers: Vec<usize>,
+    cores: usize,
     mpps: f64,
     is_projected: bool,
+    /// Rate that the simulation has for a measured plane of `by_cores`.
+    simulated: Option<f64>,
+    /// Mean share to which the rings before each further stage were filled, where packets lie in memory.
+    full: Vec<f64>,
     /// Figures of Storm's form.
     storm: Option<StormFound>,
 }
@@ -173,9 +194,15 @@ pub(super) fn run(run: &Rate, seeds: Option<&Path>, out: &mut dyn Write, emit: E
         let answers = work.answers(&set)?;
         let keys = Arc::new(work.keys.clone());
         let mut bench = Bench { run, set: &set, keys, answers: &answers, here, costs: &mut costs, storm: None };
-        let mut found = run.planes.iter().map(|plane| bench.find(plane)).collect::<anyhow::Result<Vec<_>>>()?;
+        let found = run.planes.iter().map(|plane| bench.find(plane)).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut found = found.concat();
         bench.warm_up(&mut found);
         run.print(&found, rules, here, out)?;
+        if let Some(costs) = costs.filter(|_| run.is_split) {
+            let near = costs.send + costs.receive;
+            let far = near + costs.send_far + costs.take_far;
+            writeln!(out, "a hop of a message: {near:.0} ns on one core, up to {far:.0} ns between two\n")?;
+        }
         all.push(found);
         digest.add_rules(&set);
         digest.add_answers(&set, &work, &answers);
@@ -209,50 +236,80 @@ impl Bench<'_> {
         Ok(self.costs.unwrap_or(Costs::NONE))
     }
 
-    fn find(&mut self, plane: &Plane) -> anyhow::Result<Found> {
+    fn find(&mut self, plane: &Plane) -> anyhow::Result<Vec<Found>> {
         if plane.form == Form::Storm {
-            return self.find_storm(plane);
+            return Ok(vec![self.find_storm(plane)?]);
         }
         let recipe = plane.engine.recipe()?;
         let build = |lowered: &Lowered| Ok((recipe.build)(lowered)?);
-        let lookups = Lookups::build(plane.form, self.set, &self.keys, plane.workers.len(), &build);
+        let stages = plane.stages.unwrap_or(plane.workers.len());
+        let lookups = Lookups::build(plane.form, self.set, &self.keys, stages, &build);
         let lookups = lookups.with_context(|| plane.name.clone())?;
         let (run, here) = (self.run, self.here);
         let cores = plane.cores.unwrap_or_else(|| plane.threads());
         let load = Load::Full { packets: 1 };
-        let workers = plane.workers.clone();
+        let workers = if plane.workers.is_empty() { vec![1; stages] } else { plane.workers.clone() };
         let setup = Setup { workers, batch: run.batch, capacity: run.capacity, cores: cores.min(here), load };
         ensure!(lookups.answers(&setup)? == self.answers, "{} gives other answers", plane.name);
         let full = Setup { load: Load::Full { packets: TRIAL }, ..setup.clone() };
         if run.is_split {
-            return self.find_split(&lookups, &full, cores);
+            return self.find_split(plane, &lookups, &full, cores);
         }
         let services = lookups.run(&full)?.services;
         let high = most(&plane.workers, &services, cores, run.batch);
+        let found = Found { name: plane.name.clone(), workers: plane.workers.clone(), cores, ..Found::default() };
         if cores <= here {
-            let found = highest_rate((high / 1000).max(1), high, PRECISION, |rate| {
+            let rate = highest_rate((high / 1000).max(1), high, PRECISION, |rate| {
                 (0..TRIES).any(|_| run.is_lossless(&lookups, &setup, rate).unwrap_or(false))
             });
-            return Ok(Found { mpps: found.unwrap_or(0) as f64 / 1e6, is_projected: false, storm: None });
+            return Ok(vec![Found { mpps: rate.unwrap_or(0) as f64 / 1e6, ..found }]);
         }
         let (costs, setup) = (self.costs()?, Setup { cores, ..setup });
-        Ok(Found { mpps: projected(&costs, &lookups, &setup, &services, high), is_projected: true, storm: None })
+        let mpps = projected(&costs, &lookups, &setup, &services, high);
+        Ok(vec![Found { mpps, is_projected: true, ..found }])
     }
 
-    /// Finds the rate of copies that take packets from memory, none of which is lost.
-    fn find_split(&mut self, lookups: &Lookups, setup: &Setup, cores: usize) -> anyhow::Result<Found> {
-        let is_projected = cores > self.here;
-        // One worker is timed for a projection, because more than there are cores would hold each other up.
-        let workers = if is_projected { vec![1] } else { setup.workers.clone() };
-        let timed = Setup { workers, cores: setup.cores.min(cores), ..setup.clone() };
-        let ran = (0..SPLIT_TRIES).map(|_| lookups.run(&timed)).collect::<anyhow::Result<Vec<_>>>()?;
-        let Some(ran) = ran.into_iter().max_by(|a, b| a.mpps().total_cmp(&b.mpps())) else { unreachable!("tried") };
-        let mut mpps = ran.mpps();
-        if is_projected {
-            let setup = Setup { cores, ..setup.clone() };
-            mpps = simulate(&costs::model(&self.costs()?, lookups, &setup, &ran.services), SIMULATED).mpps;
+    /// Finds the rates of a plane whose first workers take packets from memory, none of which is lost.
+    ///
+    /// Rates by cores are simulated where they are measured, too. One worker a stage is timed for simulations, because more than there are cores would hold each other up.
+    fn find_split(
+        &mut self,
+        plane: &Plane,
+        lookups: &Lookups,
+        setup: &Setup,
+        cores: usize,
+    ) -> anyhow::Result<Vec<Found>> {
+        let stages = setup.workers.len();
+        let one = Setup { workers: vec![1; stages], cores: stages.min(self.here), ..setup.clone() };
+        let timed = fastest(lookups, &one, LONGEST * self.run.seconds)?;
+        let nanos: Vec<f64> = timed.services[1..].iter().map(|service| service.mean).collect();
+        let mut all = Vec::new();
+        let named = plane.by_cores.iter().map(|&cores| (format!("{}, {cores}", plane.name), cores));
+        let named = if plane.by_cores.is_empty() { vec![(plane.name.clone(), cores)] } else { named.collect() };
+        for (name, cores) in named {
+            let sum: f64 = nanos.iter().sum();
+            let own = |nanos: &f64| (cores as f64 * nanos / sum).ceil() as usize;
+            let workers = match (plane.by_cores.is_empty(), plane.shares_cores) {
+                (true, _) => plane.workers.clone(),
+                (false, true) => nanos.iter().map(own).collect(),
+                (false, false) => shared_out(cores, &nanos),
+            };
+            let is_projected = cores > self.here;
+            let setup = Setup { workers: workers.clone(), cores, ..setup.clone() };
+            let mut found = Found { name, workers, cores, is_projected, ..Found::default() };
+            if is_projected || !plane.by_cores.is_empty() {
+                let model = costs::model(&self.costs()?, lookups, &setup, &timed.services);
+                found.mpps = simulate(&model, SIMULATED).mpps;
+            }
+            if !is_projected {
+                found.simulated = Some(found.mpps).filter(|mpps| *mpps > 0.0);
+                let ran = fastest(lookups, &setup, LONGEST * self.run.seconds)?;
+                found.mpps = ran.mpps();
+                found.full = (1..stages).map(|stage| ran.counters.fullness(stage)).collect();
+            }
+            all.push(found);
         }
-        Ok(Found { mpps, is_projected, storm: None })
+        Ok(all)
     }
 
     /// Projects a plane in Storm's form. The times of its stages are taken once, so that planes differ by their workers.
@@ -271,7 +328,15 @@ impl Bench<'_> {
         let high = (stages.mpps(partition) * 1.5e6) as u64;
         let found = highest(high, |rate| simulate(&times.model(&costs, plane.assignment(), rate, false), SIMULATED));
         let cache = stages.cache / partition.cache as f64;
-        Ok(Found { mpps: found, is_projected: true, storm: Some(StormFound { cache, warm_up: 0.0, last: [0; 2] }) })
+        Ok(Found {
+            name: plane.name.clone(),
+            workers: plane.workers.clone(),
+            cores: plane.cores.unwrap_or_else(|| plane.threads()),
+            mpps: found,
+            is_projected: true,
+            storm: Some(StormFound { cache, warm_up: 0.0, last: [0; 2] }),
+            ..Found::default()
+        })
     }
 
     /// Starts planes in Storm's form without boxes, at 0.9 of the highest rate that all of them keep with boxes.
@@ -280,13 +345,29 @@ impl Bench<'_> {
         let least = all.iter().filter(|found| found.storm.is_some()).map(|found| found.mpps);
         let rate = 0.9e6 * least.fold(f64::INFINITY, f64::min);
         let costs = self.costs.unwrap_or(Costs::NONE);
-        for (plane, found) in self.run.planes.iter().zip(all) {
-            let Some(storm) = &mut found.storm else { continue };
+        for plane in self.run.planes.iter().filter(|plane| plane.form == Form::Storm) {
+            let own = all.iter_mut().find(|found| found.name == plane.name);
+            let Some(storm) = own.and_then(|found| found.storm.as_mut()) else { continue };
             let model = times.model(&costs, plane.assignment(), rate, true);
             let outcome = simulate(&model, times.warm_up() + SIMULATED);
             (storm.warm_up, storm.last) = (outcome.last_drop / 1e6, [outcome.active[0], outcome.active[1]]);
         }
     }
+}
+
+/// Runs a plane several times, about `seconds` in all, and returns the fastest run.
+fn fastest(lookups: &Lookups, setup: &Setup, seconds: f64) -> anyhow::Result<Ran> {
+    let (mut best, start) = (lookups.run(setup)?, Instant::now());
+    for _ in 1..SPLIT_TRIES {
+        if start.elapsed().as_secs_f64() > seconds {
+            break;
+        }
+        let ran = lookups.run(setup)?;
+        if ran.mpps() > best.mpps() {
+            best = ran;
+        }
+    }
+    Ok(best)
 }
 
 /// Returns rates of which that of one plane is another, within the noise.
@@ -322,7 +403,7 @@ fn projected(costs: &Costs, lookups: &Lookups, setup: &Setup, services: &[Servic
 /// Returns the highest rate without loss below `high` packets a second, in millions.
 fn highest(high: u64, simulated: impl Fn(f64) -> SimulatedPlane) -> f64 {
     // At a far lower rate so few messages come that their number says little.
-    let found = highest_rate((high / 100).max(1), high, PRECISION, |rate| {
+    let found = highest_rate((high / 10).max(1), high, PRECISION, |rate| {
         let outcome = simulated(rate as f64);
         outcome.dropped == 0.0 && outcome.mpps * 1e6 >= KEPT * rate as f64
     });
@@ -330,7 +411,7 @@ fn highest(high: u64, simulated: impl Fn(f64) -> SimulatedPlane) -> f64 {
 }
 
 impl Plane {
-    /// Returns the number of threads: the source and the workers.
+    /// Returns the number of threads: a source and the workers.
     fn threads(&self) -> usize {
         self.workers.iter().sum::<usize>() + 1
     }
@@ -354,12 +435,27 @@ impl Rate {
         ensure!((1..=PACKETS).contains(&self.batch), "a batch of {}; expected 1 to {PACKETS}", self.batch);
         ensure!(self.seconds > 0.0 && self.seconds <= 60.0, "`seconds`: expected a number above 0, up to 60");
         for plane in &self.planes {
-            let fits = !plane.workers.is_empty() && plane.workers.iter().all(|&workers| workers > 0);
-            ensure!(fits, "plane `{}`: expected a worker of each stage at least", plane.name);
+            let is_shared_out = !plane.by_cores.is_empty();
+            let fits = plane.workers.is_empty() == is_shared_out && plane.workers.iter().all(|&workers| workers > 0);
+            ensure!(fits, "plane `{}`: expected a worker of each stage at least, or `by_cores`", plane.name);
+            let fits = plane.stages.is_some() == is_shared_out && !plane.by_cores.contains(&0);
+            ensure!(
+                fits && (self.is_split || !is_shared_out),
+                "plane `{}`: `by_cores` needs `stages`, `is_split` and a core each",
+                plane.name
+            );
             let (is_storm, stages) = (plane.form == Form::Storm, plane.workers.len());
+            let takes = match plane.form {
+                Form::Replicated => true,
+                Form::Pnpf => plane.engine.is_paper("npf"),
+                Form::Classes => plane.engine.is_paper("bitmap_rfc"),
+                _ => false,
+            };
+            let is_pipeline = matches!(plane.form, Form::Pnpf | Form::Classes);
+            ensure!(takes || !is_pipeline, "plane `{}`: expected the form's engine, with `paper = true`", plane.name);
             ensure!(!is_storm || stages == 2, "plane `{}`: {stages} stages; expected boxes and lookups", plane.name);
-            let fits = if self.is_split { is_storm || plane.form == Form::Replicated } else { !is_storm };
-            ensure!(fits, "plane `{}`: `is_split` is for copies and Storm's form, which needs it", plane.name);
+            let fits = if self.is_split { is_storm || takes } else { !is_storm && !is_pipeline };
+            ensure!(fits, "plane `{}`: `is_split` is for copies and the forms of papers, which need it", plane.name);
             let moves = plane.when_full.is_none_or(|workers| is_storm && workers.iter().all(|&workers| workers > 0));
             ensure!(moves, "plane `{}`: `when_full` is of two stages in Storm's form", plane.name);
             ensure!(plane.cores != Some(0), "plane `{}`: expected a core at least", plane.name);
@@ -377,18 +473,22 @@ impl Rate {
 
     fn print(&self, all: &[Found], rules: usize, here: usize, out: &mut dyn Write) -> anyhow::Result<()> {
         let head = ["plane", "workers by stage", "cores", "measured or projected", "Mpps", "Gbps", "ms until warm"];
-        let mut table = table(head.map(str::to_owned).into());
-        for (plane, found) in self.planes.iter().zip(all) {
-            let workers: Vec<String> = plane.workers.iter().map(usize::to_string).collect();
+        let more = ["error of the simulation, %", "rings full, %"];
+        let mut table = table(head.into_iter().chain(more).map(str::to_owned).collect());
+        for found in all {
+            let workers: Vec<String> = found.workers.iter().map(usize::to_string).collect();
             let how = if found.is_projected { "projected" } else { "measured" };
+            let full: Vec<String> = found.full.iter().map(|share| format!("{:.0}", share * 100.0)).collect();
             table.add_row([
-                plane.name.clone(),
+                found.name.clone(),
                 workers.join("-"),
-                plane.cores.unwrap_or_else(|| plane.threads()).to_string(),
+                found.cores.to_string(),
                 how.to_owned(),
                 format!("{:.3}", found.mpps),
                 format!("{:.3}", self.gbps(found.mpps)),
                 found.storm.map(|storm| format!("{:.3}", storm.warm_up)).unwrap_or_default(),
+                found.simulated.map(|mpps| format!("{:+.0}", (mpps / found.mpps - 1.0) * 100.0)).unwrap_or_default(),
+                full.join(" "),
             ]);
         }
         writeln!(out, "highest rates without loss, {rules} rules; {here} cores were there to measure on\n{table}")?;
@@ -401,7 +501,7 @@ impl Rate {
 
     fn measured(&self, all: &[Vec<Found>], about: &About) -> anyhow::Result<Measured> {
         let place = |name: &String| {
-            let place = self.planes.iter().position(|plane| plane.name == *name);
+            let place = all.first().and_then(|found| found.iter().position(|found| found.name == *name));
             place.with_context(|| format!("there is no plane `{name}` in this entry"))
         };
         let places = about.planes.iter().map(place).collect::<anyhow::Result<Vec<usize>>>()?;
@@ -409,7 +509,7 @@ impl Rate {
         let enough = !matches!(about.of, Of::Ratio | Of::Percent) || count.is_multiple_of(2);
         ensure!(enough && count > 0, "{count} planes; expected two for a ratio, else one at least");
         let sizes = self.sizes.iter().zip(all).filter(|(size, _)| about.rules.is_none_or(|only| only == **size));
-        let found: Vec<Found> = sizes.flat_map(|(_, all)| places.iter().map(|&at| all[at])).collect();
+        let found: Vec<&Found> = sizes.flat_map(|(_, all)| places.iter().map(|&at| &all[at])).collect();
         ensure!(!found.is_empty(), "there is no set of this size");
         let ratios = || found.chunks(2).map(|pair| pair[0].mpps / pair[1].mpps);
         let storm = |number: fn(StormFound) -> f64| -> anyhow::Result<Vec<f64>> {
@@ -440,159 +540,4 @@ impl Rate {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PLANES: &str = "
-[[planes]]
-name = 'one'
-form = 'replicated'
-workers = [1]
-engine = { engine = 'tuplemerge' }
-cores = 1
-[[planes]]
-name = 'many'
-form = 'replicated'
-workers = [4]
-engine = { engine = 'tuplemerge' }
-cores = 10000
-[[planes]]
-name = 'row'
-form = 'parts'
-workers = [4, 2]
-engine = { engine = 'linear' }
-cores = 10000
-";
-
-    fn rate(more: &str, claims: &str) -> Rate {
-        let claim = |line: &str| format!("[[claims]]\n{line}\n");
-        let claims: String = claims.lines().map(claim).collect();
-        let text = format!("profile = 'acl1'\nsizes = [40]\nseconds = 0.005\n{more}\n{PLANES}\n{claims}");
-        toml::from_str(&text.replace("; ", "\n")).expect("an experiment")
-    }
-
-    const CLAIMS: &str = "id = 'mpps'; of = 'mpps'; planes = ['one']
-id = 'gbps'; of = 'gbps'; planes = ['one', 'many']
-id = 'ratio'; of = 'ratio'; planes = ['many', 'one']
-id = 'percent'; of = 'percent'; planes = ['many', 'row']";
-
-    #[test]
-    fn claims_are_about_rates() {
-        let run = rate("packet_bytes = 125", CLAIMS);
-        let all = [(2.0, false), (8.0, true), (5.0, true)];
-        let all = [all.map(|(mpps, is_projected)| Found { mpps, is_projected, storm: None }).to_vec()];
-        let of = |claim: usize| run.measured(&all, &run.claims[claim]).expect("numbers");
-        assert_eq!(of(0), Measured::Numbers(vec![2.0]));
-        assert_eq!(of(1), Measured::Projected(vec![2.0, 8.0]));
-        assert_eq!(of(2), Measured::Projected(vec![4.0]));
-        let Measured::Projected(percent) = of(3) else { panic!("a projection") };
-        assert!((percent[0] - 60.0).abs() < 1e-9, "{percent:?}");
-        let rates: Vec<f64> = nearby(&all).map(|other| other[0][1].mpps).collect();
-        assert_eq!(rates, [8.0, 8.0, 8.0 * NEARBY[0], 8.0 * NEARBY[1], 8.0, 8.0]);
-        for (claim, expected) in [
-            ("id = 'i'; of = 'mpps'; planes = ['none']", "there is no plane `none`"),
-            ("id = 'i'; of = 'ratio'; planes = ['one']", "expected two for a ratio"),
-            ("id = 'i'; of = 'mpps'; planes = []", "one at least"),
-        ] {
-            let run = rate("", claim);
-            let error = run.measured(&all, &run.claims[0]).expect_err("a bad claim");
-            assert!(format!("{error:#}").contains(expected), "{claim}: {error:#}");
-        }
-    }
-
-    /// Twice the service time halves a rate that a stage limits; the source limits one of many workers.
-    #[test]
-    fn a_projected_rate_is_that_of_the_slowest_stage() {
-        let keys = Arc::new(KeyBuf::new(&firstmatch_core::Schema::ipv4()));
-        let relay = Lookups::relay(&keys, 2, 1, 0);
-        let costs = Costs::NONE;
-        let of = |workers: [usize; 2], nanos: [f64; 3]| {
-            let (workers, load) = (workers.to_vec(), Load::Full { packets: 1 });
-            let setup = Setup { cores: workers.iter().sum::<usize>() + 1, workers, batch: 32, capacity: 64, load };
-            let services = nanos.map(Service::fixed);
-            let high = most(&setup.workers, &services, setup.cores, 32);
-            projected(&costs, &relay, &setup, &services, high)
-        };
-        for (workers, nanos, expected) in [
-            ([1, 1], [100.0, 1600.0, 800.0], 20.0),
-            ([1, 1], [100.0, 1600.0, 3200.0], 10.0),
-            ([4, 2], [100.0, 1600.0, 1600.0], 40.0),
-        ] {
-            let found = of(workers, nanos);
-            assert!((found / expected - 1.0).abs() < 0.04, "{workers:?} {nanos:?}: {found}, expected {expected}");
-        }
-    }
-
-    /// Planes in Storm's form are projected from one measurement of their stages.
-    #[test]
-    fn storm_is_projected_from_its_stages() {
-        let plane = |name: &str, more: &str| {
-            let engine = "engine = { engine = 'hypercuts' }";
-            format!("[[planes]]\nname = '{name}'\nform = 'storm'\n{engine}\n{more}\n")
-        };
-        let planes = plane("fixed", "workers = [2, 1]") + &plane("moving", "workers = [4, 2]\nwhen_full = [2, 4]");
-        let copies = "[[planes]]\nname = 'copies'\nform = 'replicated'\nworkers = [8]\ncores = 10000
-engine = { engine = 'hypercuts' }\n";
-        let claims = ["mpps", "nanos", "cache", "warm_up", "partition"];
-        let of = |of: &&str| format!("[[claims]]\nid = '{of}'\nof = '{of}'\nplanes = ['moving', 'fixed']\n");
-        let ends = "[[claims]]\nid = 'ends'\nof = 'mpps'\nplanes = ['moving']\nrules = 40\nscale = 2.0\nends = true\n";
-        let claims: String = claims.iter().map(of).collect::<String>() + ends;
-        let text = format!(
-            "profile = 'acl1'\nsizes = [40, 60]\nseconds = 0.005\nzipf = 2.0\nis_split = true\n{planes}{copies}{claims}"
-        );
-        let rate: Rate = toml::from_str(&text).expect("an experiment");
-        let mut found = Vec::new();
-        run(&rate, None, &mut Vec::new(), &mut |outcome| {
-            found.push(outcome.measured);
-            Ok(())
-        })
-        .expect("a run");
-        let numbers = |at: usize| match &found[at] {
-            Measured::Projected(numbers) => numbers.clone(),
-            other => panic!("{other:?}"),
-        };
-        let [mpps, nanos, cache, warm_up, ends] = [0, 1, 2, 3, 5].map(numbers);
-        for (mpps, nanos) in mpps.iter().zip(&nanos) {
-            assert!(*mpps > 0.0 && (mpps * nanos / 1e3 - 1.0).abs() < 1e-9, "{found:?}");
-        }
-        assert!((cache[1] / cache[0] - 2.0).abs() < 1e-9 && nanos[1] >= 0.9 * cache[1], "{found:?}");
-        assert!(warm_up.len() == 4 && warm_up.iter().all(|ms| *ms >= 0.0), "{found:?}");
-        assert!(matches!(&found[4], Measured::Text(text) if ["4-2-1", "2-4-1"].contains(&text.as_str())), "{found:?}");
-        assert_eq!(ends, [2.0 * mpps[0]; 2]);
-    }
-
-    /// One plane is measured on a single core, and no machine has 10,000.
-    #[test]
-    fn a_small_rate_is_run() {
-        let (mut out, mut outcomes) = (Vec::new(), Vec::new());
-        run(&rate("", CLAIMS), None, &mut out, &mut |outcome| {
-            outcomes.push(outcome);
-            Ok(())
-        })
-        .expect("a run");
-        let out = String::from_utf8(out).expect("text");
-        let how: Vec<&str> = out.lines().filter_map(|line| line.split('|').nth(4)).map(str::trim).collect();
-        assert_eq!(how[2..], ["measured", "projected", "projected"], "{out}");
-        assert!(matches!(outcomes[0].measured, Measured::Numbers(_)) && outcomes[0].digest.len() == 32, "{outcomes:?}");
-        let Measured::Projected(percent) = &outcomes[3].measured else { panic!("{outcomes:?}") };
-        assert!(percent[0].is_finite(), "{outcomes:?}");
-    }
-
-    #[test]
-    fn bad_planes_are_refused() {
-        for (wrong, right, expected) in [
-            ("workers = [1]", "workers = [0]", "a worker of each stage"),
-            ("workers = [1]", "workers = [1, 1]", "2 stages; expected one"),
-            ("cores = 1", "cores = 0", "a core at least"),
-            ("'replicated'", "'storm'", "1 stages; expected boxes and lookups"),
-            ("'replicated'\nworkers = [1]", "'storm'\nworkers = [2, 1]", "Storm's form, which needs it"),
-            ("workers = [1]", "workers = [1]\nwhen_full = [2, 2]", "`when_full` is of two stages"),
-            ("seconds = 0.005", "seconds = 0.0", "a number above 0"),
-        ] {
-            let text = format!("profile = 'acl1'\nsizes = [40]\nseconds = 0.005\nclaims = []\n{PLANES}");
-            let rate: Rate = toml::from_str(&text.replacen(wrong, right, 1)).expect("an experiment");
-            let error = run(&rate, None, &mut Vec::new(), &mut |_| Ok(())).expect_err("a bad plane");
-            assert!(format!("{error:#}").contains(expected), "{right}: {error:#}");
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,204 @@
+//! Claims about rates, projections, small runs and refusals.
+
+use super::*;
+
+const PLANES: &str = "
+[[planes]]
+name = 'one'
+form = 'replicated'
+workers = [1]
+engine = { engine = 'tuplemerge' }
+cores = 1
+[[planes]]
+name = 'many'
+form = 'replicated'
+workers = [4]
+engine = { engine = 'tuplemerge' }
+cores = 10000
+[[planes]]
+name = 'row'
+form = 'parts'
+workers = [4, 2]
+engine = { engine = 'linear' }
+cores = 10000
+";
+
+fn rate(more: &str, claims: &str) -> Rate {
+    let claim = |line: &str| format!("[[claims]]\n{line}\n");
+    let claims: String = claims.lines().map(claim).collect();
+    let text = format!("profile = 'acl1'\nsizes = [40]\nseconds = 0.005\n{more}\n{PLANES}\n{claims}");
+    toml::from_str(&text.replace("; ", "\n")).expect("an experiment")
+}
+
+const CLAIMS: &str = "id = 'mpps'; of = 'mpps'; planes = ['one']
+id = 'gbps'; of = 'gbps'; planes = ['one', 'many']
+id = 'ratio'; of = 'ratio'; planes = ['many', 'one']
+id = 'percent'; of = 'percent'; planes = ['many', 'row']";
+
+#[test]
+fn claims_are_about_rates() {
+    let run = rate("packet_bytes = 125", CLAIMS);
+    let all = [(2.0, false), (8.0, true), (5.0, true)];
+    let names = ["one", "many", "row"].map(str::to_owned);
+    let found = |(name, (mpps, is_projected))| Found { name, mpps, is_projected, ..Found::default() };
+    let all = [names.into_iter().zip(all).map(found).collect::<Vec<_>>()];
+    let of = |claim: usize| run.measured(&all, &run.claims[claim]).expect("numbers");
+    assert_eq!(of(0), Measured::Numbers(vec![2.0]));
+    assert_eq!(of(1), Measured::Projected(vec![2.0, 8.0]));
+    assert_eq!(of(2), Measured::Projected(vec![4.0]));
+    let Measured::Projected(percent) = of(3) else { panic!("a projection") };
+    assert!((percent[0] - 60.0).abs() < 1e-9, "{percent:?}");
+    let rates: Vec<f64> = nearby(&all).map(|other| other[0][1].mpps).collect();
+    assert_eq!(rates, [8.0, 8.0, 8.0 * NEARBY[0], 8.0 * NEARBY[1], 8.0, 8.0]);
+    for (claim, expected) in [
+        ("id = 'i'; of = 'mpps'; planes = ['none']", "there is no plane `none`"),
+        ("id = 'i'; of = 'ratio'; planes = ['one']", "expected two for a ratio"),
+        ("id = 'i'; of = 'mpps'; planes = []", "one at least"),
+    ] {
+        let run = rate("", claim);
+        let error = run.measured(&all, &run.claims[0]).expect_err("a bad claim");
+        assert!(format!("{error:#}").contains(expected), "{claim}: {error:#}");
+    }
+}
+
+/// Twice the service time halves a rate that a stage limits; the source limits one of many workers.
+#[test]
+fn a_projected_rate_is_that_of_the_slowest_stage() {
+    let keys = Arc::new(KeyBuf::new(&firstmatch_core::Schema::ipv4()));
+    let relay = Lookups::relay(&keys, 2, 1, 0);
+    let costs = Costs::NONE;
+    let of = |workers: [usize; 2], nanos: [f64; 3]| {
+        let (workers, load) = (workers.to_vec(), Load::Full { packets: 1 });
+        let setup = Setup { cores: workers.iter().sum::<usize>() + 1, workers, batch: 32, capacity: 64, load };
+        let services = nanos.map(Service::fixed);
+        let high = most(&setup.workers, &services, setup.cores, 32);
+        projected(&costs, &relay, &setup, &services, high)
+    };
+    for (workers, nanos, expected) in [
+        ([1, 1], [100.0, 1600.0, 800.0], 20.0),
+        ([1, 1], [100.0, 1600.0, 3200.0], 10.0),
+        ([4, 2], [100.0, 1600.0, 1600.0], 40.0),
+    ] {
+        let found = of(workers, nanos);
+        assert!((found / expected - 1.0).abs() < 0.04, "{workers:?} {nanos:?}: {found}, expected {expected}");
+    }
+}
+
+/// Planes in Storm's form are projected from one measurement of their stages.
+#[test]
+fn storm_is_projected_from_its_stages() {
+    let plane = |name: &str, more: &str| {
+        let engine = "engine = { engine = 'hypercuts' }";
+        format!("[[planes]]\nname = '{name}'\nform = 'storm'\n{engine}\n{more}\n")
+    };
+    let planes = plane("fixed", "workers = [2, 1]") + &plane("moving", "workers = [4, 2]\nwhen_full = [2, 4]");
+    let copies = "[[planes]]\nname = 'copies'\nform = 'replicated'\nworkers = [8]\ncores = 10000
+engine = { engine = 'hypercuts' }\n";
+    let claims = ["mpps", "nanos", "cache", "warm_up", "partition"];
+    let of = |of: &&str| format!("[[claims]]\nid = '{of}'\nof = '{of}'\nplanes = ['moving', 'fixed']\n");
+    let ends = "[[claims]]\nid = 'ends'\nof = 'mpps'\nplanes = ['moving']\nrules = 40\nscale = 2.0\nends = true\n";
+    let claims: String = claims.iter().map(of).collect::<String>() + ends;
+    let text = format!(
+        "profile = 'acl1'\nsizes = [40, 60]\nseconds = 0.005\nzipf = 2.0\nis_split = true\n{planes}{copies}{claims}"
+    );
+    let rate: Rate = toml::from_str(&text).expect("an experiment");
+    let mut found = Vec::new();
+    run(&rate, None, &mut Vec::new(), &mut |outcome| {
+        found.push(outcome.measured);
+        Ok(())
+    })
+    .expect("a run");
+    let numbers = |at: usize| match &found[at] {
+        Measured::Projected(numbers) => numbers.clone(),
+        other => panic!("{other:?}"),
+    };
+    let [mpps, nanos, cache, warm_up, ends] = [0, 1, 2, 3, 5].map(numbers);
+    for (mpps, nanos) in mpps.iter().zip(&nanos) {
+        assert!(*mpps > 0.0 && (mpps * nanos / 1e3 - 1.0).abs() < 1e-9, "{found:?}");
+    }
+    assert!((cache[1] / cache[0] - 2.0).abs() < 1e-9 && nanos[1] >= 0.9 * cache[1], "{found:?}");
+    assert!(warm_up.len() == 4 && warm_up.iter().all(|ms| *ms >= 0.0), "{found:?}");
+    assert!(matches!(&found[4], Measured::Text(text) if ["4-2-1", "2-4-1"].contains(&text.as_str())), "{found:?}");
+    assert_eq!(ends, [2.0 * mpps[0]; 2]);
+}
+
+/// The papers' pipelines and copies beside them: measured on one core, projected to many.
+#[test]
+fn pipelines_are_run_by_cores() {
+    let plane = |name: &str, form: &str, stages: usize, engine: &str| {
+        let engine = format!("engine = {{ engine = '{engine}', config = {{ paper = true }} }}");
+        format!("[[planes]]\nname = '{name}'\nform = '{form}'\nby_cores = [1, 40]\nstages = {stages}\n{engine}\n")
+    };
+    let planes = [
+        plane("copies", "replicated", 1, "bitmap_rfc"),
+        plane("phases", "classes", 2, "bitmap_rfc"),
+        plane("reads", "classes", 3, "bitmap_rfc"),
+        plane("pnpf", "pnpf", 6, "npf") + "shares_cores = true\n",
+    ];
+    let claim = "[[claims]]\nid = 'one'\nof = 'mpps'\nplanes = ['copies, 1', 'phases, 1', 'reads, 1', 'pnpf, 1']\n
+[[claims]]\nid = 'many'\nof = 'mpps'\nplanes = ['reads, 40']\n";
+    let head = "profile = 'acl1'\nsizes = [40]\nseconds = 0.005\nis_split = true\n";
+    let text = format!("{head}{}{claim}", planes.concat());
+    let rate: Rate = toml::from_str(&text).expect("an experiment");
+    let (mut out, mut found) = (Vec::new(), Vec::new());
+    run(&rate, None, &mut out, &mut |outcome| {
+        found.push(outcome.measured);
+        Ok(())
+    })
+    .expect("a run");
+    let out = String::from_utf8(out).expect("text");
+    assert!(out.contains("a hop of a message: ") && out.contains("1-1-1-1-1-1"), "{out}");
+    let Measured::Numbers(one) = &found[0] else { panic!("{found:?}") };
+    assert!(one.len() == 4 && one.iter().all(|mpps| *mpps > 0.0), "{found:?}");
+    assert!(matches!(&found[1], Measured::Projected(many) if many[0] > 0.0), "{found:?}");
+    for (right, wrong, expected) in [
+        ("form = 'pnpf'", "form = 'classes'", "expected the form's engine, with `paper = true`"),
+        ("paper = true", "paper = false", "expected the form's engine, with `paper = true`"),
+        ("stages = 3", "stages = 4", "4 stages; expected two or three"),
+        ("stages = 6", "stages = 5", "5 stages; expected 6, one a key word and one more"),
+        ("stages = 2\n", "", "`by_cores` needs `stages`"),
+        ("by_cores = [1, 40]", "by_cores = [0]", "`by_cores` needs `stages`, `is_split` and a core each"),
+        ("is_split = true", "", "`by_cores` needs `stages`, `is_split`"),
+    ] {
+        let plane = planes.iter().rfind(|plane| plane.contains(right)).unwrap_or(&planes[3]);
+        let bad = format!("{head}claims = []\n{plane}").replace(right, wrong);
+        let rate: Rate = toml::from_str(&bad).expect("an experiment");
+        let error = run(&rate, None, &mut Vec::new(), &mut |_| Ok(())).expect_err("a bad plane");
+        assert!(format!("{error:#}").contains(expected), "{wrong}: {error:#}");
+    }
+}
+
+/// One plane is measured on a single core, and no machine has 10,000.
+#[test]
+fn a_small_rate_is_run() {
+    let (mut out, mut outcomes) = (Vec::new(), Vec::new());
+    run(&rate("", CLAIMS), None, &mut out, &mut |outcome| {
+        outcomes.push(outcome);
+        Ok(())
+    })
+    .expect("a run");
+    let out = String::from_utf8(out).expect("text");
+    let how: Vec<&str> = out.lines().filter_map(|line| line.split('|').nth(4)).map(str::trim).collect();
+    assert_eq!(how[2..], ["measured", "projected", "projected"], "{out}");
+    assert!(matches!(outcomes[0].measured, Measured::Numbers(_)) && outcomes[0].digest.len() == 32, "{outcomes:?}");
+    let Measured::Projected(percent) = &outcomes[3].measured else { panic!("{outcomes:?}") };
+    assert!(percent[0].is_finite(), "{outcomes:?}");
+}
+
+#[test]
+fn bad_planes_are_refused() {
+    for (wrong, right, expected) in [
+        ("workers = [1]", "workers = [0]", "a worker of each stage"),
+        ("workers = [1]", "workers = [1, 1]", "2 stages; expected one"),
+        ("cores = 1", "cores = 0", "a core at least"),
+        ("'replicated'", "'storm'", "1 stages; expected boxes and lookups"),
+        ("'replicated'\nworkers = [1]", "'storm'\nworkers = [2, 1]", "the forms of papers, which need it"),
+        ("workers = [1]", "workers = [1]\nwhen_full = [2, 2]", "`when_full` is of two stages"),
+        ("seconds = 0.005", "seconds = 0.0", "a number above 0"),
+    ] {
+        let text = format!("profile = 'acl1'\nsizes = [40]\nseconds = 0.005\nclaims = []\n{PLANES}");
+        let rate: Rate = toml::from_str(&text.replacen(wrong, right, 1)).expect("an experiment");
+        let error = run(&rate, None, &mut Vec::new(), &mut |_| Ok(())).expect_err("a bad plane");
+        assert!(format!("{error:#}").contains(expected), "{right}: {error:#}");
+    }
+}
