@@ -159,12 +159,12 @@ stage_beside() {
 }
 
 # Packets through threads, 10^8 of them unless PLANE_PACKETS says otherwise: none lost, doubled or reordered. Then 10^6
-# through each form of Storm's threads, and of Pnpf's.
+# through each form of the threads of papers.
 stage_plane() {
     PLANE_PACKETS="${PLANE_PACKETS:-100000000}" \
         cargo test --release -p firstmatch-net --features plane --locked --test plane in_a_long_run -- --nocapture
     SYSTEM_PACKETS="${SYSTEM_PACKETS:-1000000}" \
-        cargo test --release -p firstmatch-net --features systems --locked --test systems -- storm pnpf
+        cargo test --release -p firstmatch-net --features systems --locked --test systems -- storm pnpf rfc
 }
 
 # Real captures, fetched into target/captures, packet by packet against another parser.
