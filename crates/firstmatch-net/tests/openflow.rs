@@ -77,6 +77,16 @@ fn handmade_frames_have_these_rows() {
         ("cooked netlink", format!("{beside} 20000000009 - - - - - - - - - - - -")),
         // The frame names the interface itself.
         ("cooked 2", "77 1122334455667788 - - 86dd - - - - - - 6 0 12345 443".to_owned()),
+        ("ppp", format!("{beside} - - 800 - - - - {ip} 17 0 5353 53")),
+        ("ppp, lcp", format!("{beside} - - - - - - - - - - - - -")),
+        ("ppp of pppd", format!("{beside} - - 800 - - - - {ip} 17 0 5353 53")),
+        ("ppp with direction", format!("{beside} - - 86dd - - - - - - 6 0 12345 443")),
+        ("pppoe as a link", format!("{beside} - - 800 - - - - {ip} 17 0 5353 53")),
+        ("cisco hdlc", format!("{beside} - - 800 - - - - {ip} 17 0 5353 53")),
+        ("cisco hdlc, slarp", format!("{beside} - - 8035 - - - - - - - - - -")),
+        ("pflog", format!("{beside} - - 800 - - - - {ip} 17 0 5353 53")),
+        ("nflog, big", format!("{beside} - - 86dd - - - - - - 6 0 12345 443")),
+        ("nflog without a packet", "truncated".to_owned()),
         ("bluetooth", "unknown-link".to_owned()),
     ];
     let frames = handmade();

@@ -48,7 +48,10 @@ fn handmade_frames_end_as_they_should() {
             | "arp"
             | "arp for something else"
             | "802.3"
+            | "ppp, lcp"
+            | "cisco hdlc, slarp"
             | "cooked netlink" => (Outcome::NotIp, Outcome::NotIp),
+            "nflog without a packet" => (Outcome::Truncated, Outcome::Truncated),
             "bluetooth" => (Outcome::UnknownLink, Outcome::UnknownLink),
             _ => (Outcome::Complete, Outcome::Complete),
         };

@@ -221,8 +221,9 @@ pub fn any(rng: &mut Rng) -> Frame {
     // Ethernet, PPP, frame relay, loopback, GRE, 802.11 with its radio header, netlink, none.
     let hardware = u16::to_be_bytes(rng.any_of(&[1, 1, 512, 770, 772, 778, 803, 824, 0xfffe]));
     let source_len = rng.any_of(&[0, 6, 6, 8]);
-    match rng.below(10) {
+    match rng.below(12) {
         0 => frame,
+        10 | 11 => serial_or_logged(rng, is_ipv6, &frame.bytes),
         1 => {
             let mut head = [&[0, rng.any_of(&[0, 3, 4, 9])], &hardware[..], &[0, source_len], &rng.bytes(8)].concat();
             head.extend(ether_type);
@@ -279,6 +280,42 @@ pub fn damage(rng: &mut Rng, frame: &mut Frame) {
     }
     if rng.one_in(2) {
         frame.bytes.truncate(rng.below(frame.bytes.len() + 1));
+    }
+}
+
+/// Returns the header of Linux's netfilter log: a prefix of 2 bytes, and the head of a packet of `len` bytes.
+fn nflog(family: u8, is_big: bool, len: usize) -> Vec<u8> {
+    let order = |number: u16| if is_big { number.to_be_bytes() } else { number.to_le_bytes() };
+    let values = [order(6), order(10), [b'a', 0], [0; 2], order(len as u16 + 4), order(9)];
+    [&[family, 0, 0, 7][..], &values.concat()].concat()
+}
+
+/// Returns a frame of PPP, Cisco HDLC or a packet filter's log around an IP packet, mostly of the right kind.
+fn serial_or_logged(rng: &mut Rng, is_ipv6: bool, packet: &[u8]) -> Frame {
+    let with_head = |link, head: &[u8]| Frame { link, bytes: [head, packet].concat() };
+    let low = if is_ipv6 { 0x57 } else { 0x21 };
+    let protocol = if rng.one_in(4) { vec![low] } else { vec![rng.any_of(&[0, 0, 0, 0x80]), low] };
+    let framing = rng.any_of(&[&[][..], &[0xff, 3], &[0xff, 3], &[1, 3], &[0x0f, 0]]);
+    let family = rng.any_of(&[if is_ipv6 { 10 } else { 2 }, 24, 2, 7]);
+    match rng.below(7) {
+        0 => with_head(
+            rng.any_of(&[LinkType::Ppp, LinkType::PppHdlc, LinkType::PppPppd]),
+            &[framing, &protocol].concat(),
+        ),
+        1 => with_head(LinkType::PppWithDirection, &[&[rng.below(2) as u8][..], framing, &protocol].concat()),
+        2 => {
+            let kind = u16::to_be_bytes(rng.any_of(&[if is_ipv6 { 0x86dd } else { 0x0800 }, 0x8035, 0x8847, 0x8100]));
+            with_head(rng.any_of(&[LinkType::CiscoHdlc, LinkType::PppHdlc]), &[&[0x0f, 0], &kind[..]].concat())
+        }
+        3 => {
+            let len = rng.any_of(&[61, 64, 100, 3]);
+            with_head(
+                LinkType::Pflog,
+                &[&[len, family][..], &rng.bytes(usize::from(len).next_multiple_of(4) - 2)].concat(),
+            )
+        }
+        4 => Frame { link: LinkType::PppoeSession, bytes: pppoe(&protocol, packet) },
+        _ => with_head(LinkType::Nflog, &nflog(family, rng.one_in(2), packet.len())),
     }
 }
 
@@ -350,6 +387,18 @@ pub fn handmade() -> Vec<(&'static str, Frame)> {
         ("cooked", with_head(LinkType::LinuxSll, &sll([0, 1], 0x0800), &plain)),
         ("cooked netlink", with_head(LinkType::LinuxSll, &sll([3, 56], 0x0800), &plain)),
         ("cooked 2", with_head(LinkType::LinuxSll2, &sll2, &plain6)),
+        ("ppp", with_head(LinkType::Ppp, &[0xff, 3, 0, 0x21], &plain)),
+        ("ppp without framing", with_head(LinkType::Ppp, &[0x57], &plain6)),
+        ("ppp, lcp", with_head(LinkType::PppHdlc, &[0xff, 3, 0xc0, 0x21], &[1, 1, 0, 4])),
+        ("ppp of pppd", with_head(LinkType::PppPppd, &[1, 3, 0x21], &plain)),
+        ("ppp with direction", with_head(LinkType::PppWithDirection, &[0, 0xff, 3, 0, 0x57], &plain6)),
+        ("pppoe as a link", Frame { link: LinkType::PppoeSession, bytes: pppoe(&[0, 0x21], &plain) }),
+        ("cisco hdlc", with_head(LinkType::CiscoHdlc, &[0x0f, 0, 0x08, 0x00], &plain)),
+        ("cisco hdlc, slarp", with_head(LinkType::PppHdlc, &[0x8f, 0, 0x80, 0x35], &[0; 18])),
+        ("pflog", with_head(LinkType::Pflog, &[&[61, 2][..], &[0; 62]].concat(), &plain)),
+        ("nflog", with_head(LinkType::Nflog, &nflog(2, false, plain.len()), &plain)),
+        ("nflog, big", with_head(LinkType::Nflog, &nflog(10, true, plain6.len()), &plain6)),
+        ("nflog without a packet", with_head(LinkType::Nflog, &[2, 0, 0, 0, 5, 0, 10, 0, 1, 0, 0, 0], &[])),
         ("bluetooth", with_head(LinkType::Other(201), &[], &plain)),
     ]
 }

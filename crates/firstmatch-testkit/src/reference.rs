@@ -161,6 +161,8 @@ enum Inside<'a> {
     Nothing,
     /// The frame ends in its link header.
     Cut,
+    /// Its link header contradicts itself.
+    Broken,
 }
 
 fn expected(frame: &Frame, headers: &Headers, notes: &mut Notes) -> Fields {
@@ -171,7 +173,13 @@ fn expected(frame: &Frame, headers: &Headers, notes: &mut Notes) -> Fields {
         assert_eq!(headers.reason(), Outcome::UnknownLink);
         return fields;
     }
+    if frame.link == LinkType::PppoeSession {
+        [&ETH[..], &TAG, &LABEL].iter().for_each(|absent| fields.put_all(absent, Absent));
+        session(&frame.bytes, true, headers, &mut fields, notes);
+        return fields;
+    }
     match link(frame, &mut fields, notes) {
+        Inside::Broken => assert_eq!(headers.reason(), Outcome::Malformed),
         Inside::Cut => assert_eq!(headers.reason(), Outcome::Truncated),
         Inside::Nothing => {
             assert_eq!(headers.reason(), Outcome::NotIp);
@@ -258,6 +266,26 @@ fn link<'a>(frame: &'a Frame, fields: &mut Fields, notes: &mut Notes) -> Inside<
                 Inside::Nothing
             }
         }
+        LinkType::Ppp
+        | LinkType::PppHdlc
+        | LinkType::PppPppd
+        | LinkType::PppWithDirection
+        | LinkType::CiscoHdlc
+        | LinkType::Pflog
+        | LinkType::Nflog => {
+            fields.put_all(&ETH, Absent);
+            let inside = logged_or_serial(frame.link, bytes);
+            // Cisco HDLC may have tags and labels.
+            let has_type = match frame.link {
+                LinkType::PppHdlc => matches!(bytes.first(), None | Some(0x0f | 0x8f)),
+                link => link == LinkType::CiscoHdlc,
+            };
+            if matches!(inside, Inside::Cut | Inside::Broken) && !has_type {
+                fields.put_all(&TAG, Absent);
+                fields.put_all(&LABEL, Absent);
+            }
+            inside
+        }
         _ => {
             fields.put_all(&ETH, Absent);
             let version = match frame.link {
@@ -319,7 +347,7 @@ fn typed(mut ether_type: u16, mut rest: &[u8], headers: &Headers, fields: &mut F
         }
         0x8864 => {
             fields.put_all(&LABEL, Absent);
-            session(rest, headers, fields, notes);
+            session(rest, false, headers, fields, notes);
             fields.put_all(&OPENFLOW, Absent);
         }
         _ => {
@@ -374,26 +402,103 @@ fn labels(rest: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes
     }
 }
 
-/// Puts the expected fields for PPP over Ethernet and the bytes behind it.
-fn session(rest: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
+/// Puts the expected fields for a PPPoE session and the bytes behind it.
+///
+/// Without an ether type before it, as a link of its own, it shows that of the IP packet.
+fn session(rest: &[u8], is_link: bool, headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
     if rest.first().is_some_and(|&first| first != 0x11) {
         return assert_eq!(headers.reason(), Outcome::Malformed);
     }
     let Some((head, payload)) = rest.split_first_chunk::<6>() else {
         return assert_eq!(headers.reason(), Outcome::Truncated);
     };
-    if head[1] != 0 {
-        return assert_eq!(headers.reason(), Outcome::NotIp);
-    }
     let payload = &payload[..payload.len().min(be16(&head[4..]).into())];
-    let (protocol, packet) = match payload {
-        [low, packet @ ..] if low % 2 == 1 => (u16::from(*low), packet),
-        [high, low, packet @ ..] => (be16(&[*high, *low]), packet),
-        _ => return assert!(matches!(headers.reason(), Outcome::Truncated | Outcome::Malformed)),
+    let (version, packet) = match (head[1], protocol(payload)) {
+        (0, None) => return assert!(matches!(headers.reason(), Outcome::Truncated | Outcome::Malformed)),
+        (0, Some((Some(version), packet))) => (version, packet),
+        _ => {
+            if is_link {
+                fields.put_all(&OPENFLOW, Absent);
+                fields.put(Source::EthType, Absent);
+            }
+            return assert_eq!(headers.reason(), Outcome::NotIp);
+        }
     };
-    match protocol {
-        0x21 => ip(Some(4), packet, headers, fields, notes),
-        0x57 => ip(Some(6), packet, headers, fields, notes),
-        _ => assert_eq!(headers.reason(), Outcome::NotIp),
+    if is_link {
+        fields.put(Source::EthType, Present(if version == 4 { 0x0800 } else { 0x86dd }));
+    }
+    ip(Some(version), packet, headers, fields, notes);
+}
+
+/// Returns the version of IP that the protocol of a PPP packet names, if any, and the rest of the packet.
+fn protocol(packet: &[u8]) -> Option<(Option<u8>, &[u8])> {
+    let (protocol, rest) = match packet {
+        [low, rest @ ..] if low % 2 == 1 => (u16::from(*low), rest),
+        [high, low, rest @ ..] => (be16(&[*high, *low]), rest),
+        _ => return None,
+    };
+    Some((if protocol == 0x21 { Some(4) } else { (protocol == 0x57).then_some(6) }, rest))
+}
+
+/// Returns the content of a frame of PPP, Cisco HDLC or a packet filter's log.
+fn logged_or_serial(link: LinkType, bytes: &[u8]) -> Inside<'_> {
+    let first = bytes.first().copied();
+    let of_family = |family: u8, packet| match family {
+        2 => Inside::Ip(Some(4), packet),
+        10 | 23 | 24 | 28 | 30 => Inside::Ip(Some(6), packet),
+        _ => Inside::Nothing,
+    };
+    let is_cisco = link == LinkType::PppHdlc && matches!(first, None | Some(0x0f | 0x8f));
+    match link {
+        _ if is_cisco || link == LinkType::CiscoHdlc => match bytes.get(2..4) {
+            Some(kind) => Inside::Type(be16(kind), &bytes[4..]),
+            None => Inside::Cut,
+        },
+        LinkType::Pflog => match (first, bytes.get(1)) {
+            (Some(len), Some(_)) if len < 4 => Inside::Broken,
+            (Some(len), Some(&family)) => match bytes.get(len.div_ceil(4) as usize * 4..) {
+                Some(packet) => of_family(family, packet),
+                None => Inside::Cut,
+            },
+            _ => Inside::Cut,
+        },
+        LinkType::Nflog => {
+            if bytes.len() < 4 || bytes[1] != 0 {
+                return if bytes.len() < 4 { Inside::Cut } else { Inside::Broken };
+            }
+            let mut at = 4;
+            while at + 4 <= bytes.len() {
+                let is_little = bytes[at + 3] == 0;
+                let pick = |low: usize, high: usize| usize::from(bytes[at + low]) | usize::from(bytes[at + high]) << 8;
+                let (len, kind) = if is_little { (pick(0, 1), pick(2, 3)) } else { (pick(1, 0), pick(3, 2)) };
+                if len < 4 || kind > 255 {
+                    return Inside::Broken;
+                }
+                if kind == 9 {
+                    return of_family(bytes[0], &bytes[at + 4..bytes.len().min(at + len)]);
+                }
+                at += len.div_ceil(4) * 4;
+            }
+            Inside::Cut
+        }
+        _ => {
+            let skipped = match (link, bytes) {
+                (LinkType::PppWithDirection, [_, 0xff, 3, ..]) => 3,
+                (LinkType::PppWithDirection, _) => 1,
+                (LinkType::PppPppd, [0 | 1, 3, ..]) | (_, [0xff, 3, ..]) => 2,
+                _ => 0,
+            };
+            // One byte does not show whether framing or a protocol begins.
+            let is_short = match link {
+                LinkType::PppWithDirection => bytes.get(1..) == Some(&[0xff]),
+                LinkType::PppPppd => matches!(bytes, [0 | 1 | 0xff]),
+                _ => bytes == [0xff],
+            };
+            match protocol(bytes.get(skipped..).unwrap_or_default()).filter(|_| !is_short) {
+                Some((Some(version), packet)) => Inside::Ip(Some(version), packet),
+                Some((None, _)) => Inside::Nothing,
+                None => Inside::Cut,
+            }
+        }
     }
 }

@@ -11,7 +11,8 @@
 //!
 //! # Headers that are read
 //!
-//! - Ethernet with VLAN tags (0x8100, 0x88a8, 0x9100), Linux cooked captures, BSD loopback, raw IP.
+//! - Ethernet with VLAN tags (0x8100, 0x88a8, 0x9100), Linux cooked captures, BSD loopback, raw IP; PPP in all its
+//!   framings, Cisco HDLC, and the logs of netfilter (NFLOG) and of OpenBSD's packet filter (PFLOG).
 //! - MPLS (0x8847, 0x8848): IP behind the stack, recognised by its first nibble. PPPoE sessions (0x8864): IP behind
 //!   PPP, no longer than PPPoE says.
 //! - IPv4 with options. The total length bounds the transport header, because bytes behind it are padding. A total
@@ -67,6 +68,7 @@ mod frames;
 mod headers;
 mod ip;
 mod kinds;
+mod links;
 mod non_ip;
 mod outcome;
 mod parse;
@@ -99,6 +101,22 @@ pub enum LinkType {
     LinuxSll,
     /// Linux cooked capture, version 2 (276).
     LinuxSll2,
+    /// PPP, with the two bytes of HDLC framing or without (9).
+    Ppp,
+    /// PPP or Cisco HDLC in HDLC framing (50).
+    PppHdlc,
+    /// PPPoE session packet without Ethernet header (51).
+    PppoeSession,
+    /// Cisco HDLC (104).
+    CiscoHdlc,
+    /// Log of OpenBSD's packet filter (117).
+    Pflog,
+    /// PPP with the direction in place of the address byte (166), as pppd writes it.
+    PppPppd,
+    /// PPP behind a byte for the direction (204).
+    PppWithDirection,
+    /// Log of Linux's netfilter (239).
+    Nflog,
     /// Any other link type: its packets have the outcome [`Outcome::UnknownLink`].
     Other(u16),
 }
@@ -111,11 +129,19 @@ impl LinkType {
         match number as u16 {
             0 => Self::Loopback,
             1 => Self::Ethernet,
+            9 => Self::Ppp,
             12 | 14 | 101 => Self::Raw,
+            50 => Self::PppHdlc,
+            51 => Self::PppoeSession,
+            104 => Self::CiscoHdlc,
             108 => Self::OpenBsdLoop,
             113 => Self::LinuxSll,
+            117 => Self::Pflog,
+            166 => Self::PppPppd,
+            204 => Self::PppWithDirection,
             228 => Self::Ipv4,
             229 => Self::Ipv6,
+            239 => Self::Nflog,
             276 => Self::LinuxSll2,
             other => Self::Other(other),
         }
@@ -126,11 +152,19 @@ impl LinkType {
         match self {
             Self::Loopback => 0,
             Self::Ethernet => 1,
+            Self::Ppp => 9,
+            Self::PppHdlc => 50,
+            Self::PppoeSession => 51,
             Self::Raw => 101,
+            Self::CiscoHdlc => 104,
             Self::OpenBsdLoop => 108,
             Self::LinuxSll => 113,
+            Self::Pflog => 117,
+            Self::PppPppd => 166,
+            Self::PppWithDirection => 204,
             Self::Ipv4 => 228,
             Self::Ipv6 => 229,
+            Self::Nflog => 239,
             Self::LinuxSll2 => 276,
             Self::Other(number) => number,
         }

@@ -6,6 +6,7 @@ use firstmatch_core::schema::Source;
 
 use super::headers::{DST, MPLS, NET, SRC, SourceSet};
 use super::ip::{IPV4_ADDRESSES, be16, from, ipv4, ipv6};
+use super::links::ppp_protocol;
 use super::{Config, Headers, Outcome};
 
 pub(super) const LABEL: SourceSet = SourceSet::of(&[Source::MplsLabel, Source::MplsTc]);
@@ -44,7 +45,13 @@ pub(super) fn mpls(config: &Config, mut rest: &[u8], out: &mut Headers) -> Outco
 /// Reads the headers of a PPPoE session (RFC 2516) and of PPP, and the IP packet behind them.
 ///
 /// The length that PPPoE states bounds the packet, because the bytes after it are padding.
-pub(super) fn pppoe(config: &Config, rest: &[u8], out: &mut Headers) -> Outcome {
+/// `ppp` reads the PPP packet.
+pub(super) fn pppoe(
+    config: &Config,
+    rest: &[u8],
+    out: &mut Headers,
+    ppp: fn(&Config, &[u8], &mut Headers) -> Outcome,
+) -> Outcome {
     const VERSION_AND_TYPE: u8 = 0x11;
     const SESSION_DATA: u8 = 0;
     if rest.first().is_some_and(|&first| first != VERSION_AND_TYPE) {
@@ -63,22 +70,13 @@ pub(super) fn pppoe(config: &Config, rest: &[u8], out: &mut Headers) -> Outcome 
     }
 }
 
-/// Reads a PPP packet without framing (RFC 1661); its protocol has two bytes or one.
-///
-/// Only the last byte of a protocol is odd. For example, `00 21` is IPv4, and so is `21` alone: its first byte is odd,
-/// so it is also the last.
-fn ppp(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome {
-    const IPV4: u16 = 0x0021;
-    const IPV6: u16 = 0x0057;
-    let (protocol, rest) = match packet {
-        [low, rest @ ..] if low & 1 != 0 => (u16::from(*low), rest),
-        [high, low, rest @ ..] => (be16([*high, *low]), rest),
-        _ => return Outcome::Truncated,
-    };
-    match protocol {
-        IPV4 => ipv4(config, rest, out),
-        IPV6 => ipv6(config, rest, out),
-        _ => Outcome::NotIp,
+/// Reads a PPP packet without framing (RFC 1661).
+pub(super) fn ppp(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome {
+    match ppp_protocol(packet) {
+        None => Outcome::Truncated,
+        Some((0x0021, rest)) => ipv4(config, rest, out),
+        Some((0x0057, rest)) => ipv6(config, rest, out),
+        Some(_) => Outcome::NotIp,
     }
 }
 

@@ -4,7 +4,8 @@ use firstmatch_core::schema::Source;
 
 use super::headers::{ETH_DST, ETH_SRC, ETH_TYPE, IN_PORT, SourceSet, VLAN};
 use super::ip::{be16, ipv4, ipv6};
-use super::non_ip::{LABEL, arp, mpls, pppoe};
+use super::links::{Inside, inside, ppp};
+use super::non_ip::{self, LABEL, arp, mpls, pppoe};
 use super::{Config, Headers, LinkType, Outcome};
 
 const VLAN_TAG: SourceSet = SourceSet::of(&[Source::VlanVid, Source::VlanPcp]);
@@ -99,28 +100,32 @@ fn other_link(config: &Config, link: LinkType, frame: &[u8], out: &mut Headers) 
             cooked(config, be16([h, w]), be16([p, q]), rest, out)
         }
         LinkType::Other(_) => Outcome::UnknownLink,
-        _ => {
+        LinkType::PppoeSession => {
             out.absent = LINK;
-            match link {
-                LinkType::Ipv4 => bare(config, Some(4), frame, out),
-                LinkType::Ipv6 => bare(config, Some(6), frame, out),
-                LinkType::Loopback | LinkType::OpenBsdLoop => {
-                    let Some((head, rest)) = frame.split_first_chunk::<4>() else { return Outcome::Truncated };
-                    let big = u32::from_be_bytes(*head);
-                    let swapped = link == LinkType::Loopback && big > 0xffff;
-                    match if swapped { big.swap_bytes() } else { big } {
-                        2 => bare(config, Some(4), rest, out),
-                        // Linux 10, Windows 23, NetBSD and OpenBSD 24, FreeBSD 28, Darwin 30.
-                        10 | 23 | 24 | 28 | 30 => bare(config, Some(6), rest, out),
-                        _ => {
-                            out.absent = LINK.union(TYPE).union(SourceSet::OPENFLOW);
-                            Outcome::NotIp
-                        }
-                    }
-                }
-                _ => bare(config, frame.first().map(|first| first >> 4), frame, out),
-            }
+            let outcome = pppoe(config, frame, out, |config, packet, out| behind(config, ppp(packet), out));
+            if outcome == Outcome::NotIp { behind(config, Inside::NotIp, out) } else { outcome }
         }
+        _ => behind(config, inside(link, frame), out),
+    }
+}
+
+/// Reads what is behind the header of a link without Ethernet addresses.
+fn behind(config: &Config, inside: Inside<'_>, out: &mut Headers) -> Outcome {
+    out.absent = LINK;
+    match inside {
+        Inside::Ip(version, packet) => {
+            let version = version.or(packet.first().map(|first| first >> 4));
+            bare(config, version, packet, out)
+        }
+        Inside::Type(ether_type, rest) => {
+            out.absent = ETH_ADDRESSES;
+            ether_type.map_or(Outcome::Truncated, |ether_type| ether(config, ether_type, rest, out))
+        }
+        Inside::NotIp => {
+            out.absent = LINK.union(TYPE).union(SourceSet::OPENFLOW);
+            Outcome::NotIp
+        }
+        Inside::Bad(outcome) => outcome,
     }
 }
 
@@ -225,7 +230,7 @@ fn other_network(config: &Config, ether_type: u16, rest: &[u8], out: &mut Header
         }
         ETHER_PPP_SESSION => {
             out.absent = out.absent.union(LABEL);
-            let outcome = pppoe(config, rest, out);
+            let outcome = pppoe(config, rest, out, non_ip::ppp);
             hide(out);
             outcome
         }
