@@ -21,9 +21,10 @@ use firstmatch_core::KeyBuf;
 use firstmatch_core::engines::registry::Entry;
 use firstmatch_core::live::Kind;
 use firstmatch_net::source::{Cut, SourceError};
-use firstmatch_net::wire;
+use firstmatch_net::wire::{self, LinkType};
 
 use crate::args::ClassifyArgs;
+use crate::format::counted;
 use crate::rules::Loaded;
 use crate::stop::Stop;
 use crate::{End, answer_to, diagnostics, engines, is_broken_pipe, output, rules};
@@ -202,7 +203,12 @@ impl Job<'_> {
             Some(signal) => format!("{name}: {} ended the input; what follows was not read", signal.name()),
             None => cut.to_string(),
         };
-        let warnings: Vec<_> = feed.cut().map(warning).into_iter().collect();
+        let unread = |(link, packets): (LinkType, u64)| {
+            let verdict = self.loaded.file.policy.unknown;
+            format!("{name}: {} of {link} could not be read: {verdict}", counted(packets, "packet"))
+        };
+        let warnings = feed.cut().map(warning).into_iter();
+        let warnings: Vec<_> = warnings.chain(feed.unread_links().into_iter().map(unread)).collect();
         Ok(Packets { name, is_trace: !feed.has_lengths(), warnings, fault })
     }
 

@@ -9,7 +9,7 @@ use firstmatch_core::cache::rule;
 use firstmatch_core::rule::{FieldValues, RuleSet};
 use firstmatch_core::{Classifier, KeyBuf, Keys, Match, Schema, Scratch};
 use firstmatch_net::source::{Capture, Cut, Frames, Input, Progress, Rows, SourceError, Trace, TraceRecord};
-use firstmatch_net::wire::{self, Batch, Headers, NoSource, Outcome};
+use firstmatch_net::wire::{self, Batch, Headers, LinkType, NoSource, Outcome};
 
 use super::timing::{STRETCH, Streamed, cpu_time};
 use crate::engines;
@@ -53,6 +53,14 @@ impl Feed {
             Self::Capture(capture) => capture.cut(),
             Self::Text(Text::Trace(trace) | Text::Flagged(trace, _)) => trace.cut(),
             Self::Text(Text::Rows(rows)) => rows.cut(),
+        }
+    }
+
+    /// Returns the packets of a capture by link type, for link types that are not read.
+    pub(super) fn unread_links(&self) -> Vec<(LinkType, u64)> {
+        match self {
+            Self::Capture(capture) => capture.unread_links(),
+            Self::Text(_) => Vec::new(),
         }
     }
 

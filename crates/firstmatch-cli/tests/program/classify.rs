@@ -176,6 +176,29 @@ fn json_object() {
     assert!(value["ns_per_packet"].as_f64().unwrap() > 0.0);
 }
 
+/// Packets of a link type that is not read are denied, and a warning names the type.
+#[test]
+fn link_types_that_are_not_read_are_named() {
+    let fixture = Fixture::new("links");
+    let mut bytes = std::fs::read(fixture.folder.join("x.pcap")).unwrap();
+    let ethernet = 20 + bytes[20..24].iter().position(|&byte| byte == 1).unwrap();
+    for (number, name) in [(220, "link type 220, USB of Linux"), (97, "link type 97")] {
+        bytes[ethernet] = number;
+        fixture.write("usb.pcap", &bytes);
+        for workers in ["1", "2"] {
+            let line = ["classify", "x.rules", "usb.pcap", "--workers", workers, "--json"];
+            let (code, out, err) = fixture.run(&line);
+            let value: Value = serde_json::from_str(&out).unwrap();
+            let warning = format!("usb.pcap: {} packets of {name} could not be read: deny", value["packets"]);
+            assert_eq!((code, err), (0, format!("warning: {warning}\n")));
+            assert_eq!(value["warnings"], serde_json::json!([warning]));
+            assert_eq!(value["outcomes"], serde_json::json!({ "unknown-link": value["packets"] }));
+        }
+        let (_, out, _) = fixture.run(&["classify", "x.rules", "usb.pcap"]);
+        assert!(out.contains(&format!("packets of {name} could not be read")), "{out}");
+    }
+}
+
 #[test]
 fn csv_to_a_file_and_to_standard_output() {
     let fixture = Fixture::new("csv");

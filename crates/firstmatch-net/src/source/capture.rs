@@ -3,6 +3,7 @@
 //! The parsers of file headers and blocks are pcap-parser's. The buffer is our own, because memory must be bounded and
 //! lengths checked before they are believed. The whole packets of a cut file must not be lost either.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::pcapng::Section;
@@ -56,7 +57,8 @@ impl Capture {
     pub(super) fn new(sniffed: Sniffed, limits: &Limits) -> Self {
         let Sniffed { name, format, stream, progress, .. } = sniffed;
         let window = Window::new(stream);
-        let reader = Reader { name, window, max_record: limits.max_record, packets: 0, cut: None };
+        let reader =
+            Reader { name, window, max_record: limits.max_record, packets: 0, cut: None, unread: BTreeMap::new() };
         Self { reader, format, framing: Framing::Unread, done: false, failed: None, progress }
     }
 
@@ -77,6 +79,17 @@ impl Capture {
     /// Returns what is missing, once [`Capture::next`] has come to the end of a cut file.
     pub fn cut(&self) -> Option<&Cut> {
         self.reader.cut.as_ref()
+    }
+
+    /// Returns the number of packets delivered so far by link type, for link types that are not read.
+    pub fn unread_links(&self) -> Vec<(LinkType, u64)> {
+        match self.framing {
+            // All packets have one link type, and most are delivered without a look at it.
+            Framing::Pcap(Records { link: link @ LinkType::Other(_), .. }) if self.reader.packets > 0 => {
+                vec![(link, self.reader.packets)]
+            }
+            _ => self.reader.unread.iter().map(|(&number, &packets)| (LinkType::Other(number), packets)).collect(),
+        }
     }
 
     /// Returns a handle that tells how far reading has come.
@@ -111,7 +124,12 @@ impl Capture {
         let found = match at_hand {
             Some(found) => found,
             None => match self.advance() {
-                Ok(Some(found)) => found,
+                Ok(Some(found)) => {
+                    if let (LinkType::Other(number), Framing::Ng(_)) = (found.link, &self.framing) {
+                        *self.reader.unread.entry(number).or_default() += 1;
+                    }
+                    found
+                }
                 end => {
                     self.done = true;
                     return end.map(|_| None);

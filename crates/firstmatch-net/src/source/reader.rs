@@ -1,5 +1,7 @@
 //! State that the readers of pcap and of pcapng share.
 
+use std::collections::BTreeMap;
+
 use super::window::Window;
 use super::{Cut, SourceError};
 use crate::wire::LinkType;
@@ -35,6 +37,8 @@ pub(super) struct Reader {
     pub(super) max_record: usize,
     pub(super) packets: u64,
     pub(super) cut: Option<Cut>,
+    /// Packets of pcapng by link types that are not read.
+    pub(super) unread: BTreeMap<u16, u64>,
 }
 
 impl Reader {

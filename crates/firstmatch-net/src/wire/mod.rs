@@ -74,6 +74,8 @@ mod outcome;
 mod parse;
 mod plan;
 
+use std::fmt;
+
 pub use batch::{Batch, Record};
 pub use extract::{Extractor, NoSource};
 use firstmatch_core::policy::{Fragments, Policy};
@@ -169,6 +171,61 @@ impl LinkType {
             Self::Other(number) => number,
         }
     }
+
+    /// Returns the name of the link type; `None` where the list of common ones has none.
+    pub const fn name(self) -> Option<&'static str> {
+        Some(match self.number() {
+            0 => "BSD loopback",
+            1 => "Ethernet",
+            6 => "token ring",
+            7 => "ARCNET",
+            8 => "SLIP",
+            9 => "PPP",
+            10 => "FDDI",
+            50 => "PPP in HDLC framing",
+            51 => "PPPoE session",
+            101 => "raw IP",
+            104 => "Cisco HDLC",
+            105 => "802.11",
+            107 => "frame relay",
+            108 => "OpenBSD loopback",
+            113 => "Linux cooked",
+            114 => "LocalTalk",
+            117 => "PFLOG",
+            119 => "802.11 with Prism header",
+            127 => "802.11 with radiotap header",
+            129 => "ARCNET of Linux",
+            138 => "IP over FireWire",
+            143 => "DOCSIS",
+            163 => "802.11 with AVS header",
+            166 => "PPP of pppd",
+            187 => "Bluetooth HCI UART",
+            189 | 220 => "USB of Linux",
+            192 => "PPI",
+            195 | 230 => "802.15.4",
+            201 => "Bluetooth HCI UART with direction",
+            204 => "PPP with direction",
+            227 => "SocketCAN",
+            228 => "IPv4",
+            229 => "IPv6",
+            239 => "NFLOG",
+            247 => "InfiniBand",
+            249 => "USBPcap",
+            251 => "Bluetooth LE",
+            253 => "netlink",
+            276 => "Linux cooked, version 2",
+            147..=162 => "private use",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for LinkType {
+    /// Writes number and name, for example `link type 9, PPP`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "link type {}", self.number())?;
+        self.name().map_or(Ok(()), |name| write!(f, ", {name}"))
+    }
 }
 
 /// Limits of the parser, and values that it adds to packets.
@@ -207,5 +264,23 @@ impl Default for Config {
 impl From<&Policy> for Config {
     fn from(policy: &Policy) -> Self {
         Self { fragments: policy.fragments, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_of_link_types_agree() {
+        for number in 0..=u16::MAX {
+            let link = LinkType::from_number(number.into());
+            assert!(link.number() == number || link == LinkType::Raw, "{link:?}");
+            assert!(matches!(link, LinkType::Other(_)) || link.name().is_some(), "{link:?}");
+        }
+        assert_eq!(
+            [9, 300].map(|number| LinkType::from_number(number).to_string()),
+            ["link type 9, PPP", "link type 300"]
+        );
     }
 }

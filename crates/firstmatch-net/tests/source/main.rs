@@ -35,6 +35,7 @@ fn drain(mut capture: Capture) -> Read1 {
         }
     };
     assert_eq!(capture.packets(), packets.len() as u64);
+    assert_eq!(capture.unread_links(), unread(&packets));
     assert!(capture.next().expect("nothing more").is_none());
     (packets, capture.cut().cloned(), error)
 }
@@ -46,6 +47,17 @@ fn read(bytes: &[u8], step: usize) -> Result<Read1, SourceError> {
     let frames = aside.map(|capture| drain_frames(capture, 1 + bytes.len() % 5));
     assert_eq!(frames, packets);
     packets
+}
+
+/// Counts the packets by link type, for link types that are not read.
+fn unread(packets: &[Owned]) -> Vec<(LinkType, u64)> {
+    let mut counts = std::collections::BTreeMap::<u16, u64>::new();
+    for packet in packets {
+        if let LinkType::Other(number) = packet.link {
+            *counts.entry(number).or_default() += 1;
+        }
+    }
+    counts.into_iter().map(|(number, count)| (LinkType::Other(number), count)).collect()
 }
 
 fn owned(packet: Packet<'_>) -> Owned {
@@ -75,6 +87,7 @@ fn drain_frames(mut capture: Capture, least: usize) -> Read1 {
     };
     assert!(frames.is_empty());
     assert_eq!(capture.packets(), packets.len() as u64);
+    assert_eq!(capture.unread_links(), unread(&packets));
     assert!(!capture.next_frames(&mut frames, least).expect("nothing more"));
     (packets, capture.cut().cloned(), error)
 }
@@ -255,6 +268,9 @@ fn only_sixteen_bits_of_the_link_type_count() {
     let (mut bytes, _) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames());
     bytes[23] = 0x24;
     assert_eq!(read(&bytes, 999), Ok((packets_of(&frames()), None, None)));
+    bytes[20] = 220;
+    let (packets, ..) = read(&bytes, 999).expect("a capture");
+    assert!(packets.iter().all(|packet| packet.link == LinkType::Other(220)), "{packets:?}");
 }
 
 #[test]
