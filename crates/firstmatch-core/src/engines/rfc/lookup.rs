@@ -191,18 +191,19 @@ fn one<I: Isa>(isa: I, leaf: &Leaf, value: u32) -> u32 {
 /// Finds the classes of at most [`CHUNK`] keys in `slots`.
 #[inline(always)]
 fn chunk<I: Isa>(isa: I, engine: &Rfc, keys: Keys<'_>, slots: Range<usize>, classes: &mut [[u32; CHUNK]]) {
+    // Buffers of all slots, because clearing them takes as long as some reads.
+    let (mut column, mut places) = ([0; CHUNK], [0; CHUNK]);
     for slot in slots {
         match engine.slot(slot) {
-            Slot::Leaf(leaf) => search(isa, leaf, keys, &mut classes[slot]),
-            Slot::Table(cross) => combine(isa, engine, cross, keys.len(), slot, classes),
+            Slot::Leaf(leaf) => search(isa, leaf, keys, &mut column, &mut classes[slot]),
+            Slot::Table(cross) => combine(isa, engine, cross, &mut places[..keys.len()], slot, classes),
         }
     }
 }
 
 /// Searches a leaf for the values of at most [`CHUNK`] keys.
 #[inline(always)]
-fn search<I: Isa>(isa: I, leaf: &Leaf, keys: Keys<'_>, found: &mut [u32; CHUNK]) {
-    let mut column = [0; CHUNK];
+fn search<I: Isa>(isa: I, leaf: &Leaf, keys: Keys<'_>, column: &mut [u32; CHUNK], found: &mut [u32; CHUNK]) {
     let rows = keys.words().chunks_exact(keys.stride());
     column.iter_mut().zip(rows).for_each(|(value, row)| *value = leaf.column.of(row[leaf.column.word]));
     let column = &column[..keys.len().next_multiple_of(EIGHT)];
@@ -230,13 +231,18 @@ fn search<I: Isa>(isa: I, leaf: &Leaf, keys: Keys<'_>, found: &mut [u32; CHUNK])
     }
 }
 
-/// Reads a table for the first `count` keys, and puts their classes into `slot`.
+/// Reads a table for as many keys as there are places, and puts their classes into `slot`.
 #[inline(always)]
-fn combine<I: Isa>(isa: I, engine: &Rfc, cross: &Cross, count: usize, slot: usize, classes: &mut [[u32; CHUNK]]) {
-    let mut places = [0; CHUNK];
-    let places = &mut places[..count];
+fn combine<I: Isa>(
+    isa: I,
+    engine: &Rfc,
+    cross: &Cross,
+    places: &mut [usize],
+    slot: usize,
+    classes: &mut [[u32; CHUNK]],
+) {
     places.iter_mut().enumerate().for_each(|(key, place)| *place = index(cross, classes, key));
-    let found = &mut classes[slot][..count];
+    let found = &mut classes[slot][..places.len()];
     let finds = engine.count == BitCount::FindFirst;
     match &cross.cells {
         Cells::Plain(Entries::Short(entries)) => read(isa, cross, entries, places, found),
