@@ -13,6 +13,7 @@ mod ahead;
 mod capture;
 mod error;
 mod frames;
+mod gzip;
 mod lines;
 mod pcapng;
 mod raw;

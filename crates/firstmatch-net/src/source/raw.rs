@@ -6,9 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use flate2::read::MultiGzDecoder;
-
 use super::ahead::Ahead;
+use super::gzip::Members;
 use super::{Progress, SourceError, Stopped};
 
 /// Number of first bytes that the format is recognised by.
@@ -55,6 +54,8 @@ pub(super) struct Stream {
 struct State {
     failed: AtomicBool,
     stopped: AtomicBool,
+    /// Whether bytes that are no gzip follow a gzip stream.
+    has_trailer: Arc<AtomicBool>,
 }
 
 /// Failure of a read.
@@ -88,6 +89,9 @@ impl Stream {
         }
         if self.layers.is_empty() || self.state.failed.load(Ordering::Relaxed) {
             return ReadFault::Failed(SourceError::io(&self.name, "read it", error));
+        }
+        if self.state.has_trailer.load(Ordering::Relaxed) {
+            return ReadFault::Cut("bytes that are no gzip follow the gzip stream".to_owned());
         }
         // The outermost comes first, so that the innermost is named first.
         let layers: Vec<&str> = self.layers.iter().rev().copied().collect();
@@ -270,7 +274,7 @@ pub(super) fn sniff(name: &str, reader: Box<dyn Read + Send>, total: Option<u64>
         }
         stream.layers.push(how);
         stream.reader = if how == "gzip" {
-            Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, rest)))
+            Box::new(Members::new(BufReader::with_capacity(64 << 10, rest), Arc::clone(&stream.state.has_trailer)))
         } else {
             let decoder = zstd::Decoder::with_buffer(ChecksumApart::new(rest)).and_then(|mut decoder| {
                 decoder.window_log_max(ZSTD_WINDOW_LOG)?;

@@ -392,6 +392,30 @@ fn a_damaged_compressed_stream_keeps_what_came_before() {
     }
 }
 
+/// Zeros behind a gzip stream are no packets; other bytes are a cut after whole packets.
+#[test]
+fn bytes_behind_a_gzip_stream_are_told_apart() {
+    let (bytes, _) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames());
+    let (whole, packets) = (gz(&bytes), packets_of(&frames()));
+    for step in [1, 7, usize::MAX] {
+        for zeros in [1, 511, 70_000] {
+            let padded = [&whole[..], &vec![0; zeros]].concat();
+            assert_eq!(read(&padded, step), Ok((packets.clone(), None, None)), "{zeros} zeros");
+            // A member may follow them.
+            assert_eq!(read(&[&padded[..], &gz(b"")].concat(), step), Ok((packets.clone(), None, None)));
+        }
+        for garbage in [&b"x"[..], b"\0\0garbage", b"\x1f\x8bgarbage and more of it", b"\x1fgarbage and more of it"] {
+            let (got, cut, error) = read(&[&whole[..], garbage].concat(), step).expect("opened");
+            assert_eq!((got, error), (packets.clone(), None), "{garbage:?}");
+            let cut = cut.expect("bytes follow").to_string();
+            assert!(cut.ends_with("bytes that are no gzip follow the gzip stream"), "{garbage:?}: {cut}");
+        }
+        let (_, cut, _) = read(&[&whole[..], b"\x1f\x8b"].concat(), step).expect("opened");
+        let cut = cut.expect("half a header").to_string();
+        assert!(cut.ends_with("the gzip stream ends before its end mark"), "{cut}");
+    }
+}
+
 /// Returns one gzip member or zstd frame with a checksum.
 fn with_checksum(how: &str, bytes: &[u8]) -> Vec<u8> {
     if how == "gzip" {
