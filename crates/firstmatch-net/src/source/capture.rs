@@ -216,6 +216,19 @@ impl fmt::Debug for Capture {
     }
 }
 
+/// Whether a file header of pcap, version 2.4, stands in place of a record.
+///
+/// As a record it would be an empty packet of the year 2055 or later.
+fn begins_file(bytes: &[u8]) -> bool {
+    const LITTLE: [[u8; 4]; 3] = [[0xd4, 0xc3, 0xb2, 0xa1], [0x4d, 0x3c, 0xb2, 0xa1], [0x34, 0xcd, 0xb2, 0xa1]];
+    const BIG: [[u8; 4]; 2] = [[0xa1, 0xb2, 0xc3, 0xd4], [0xa1, 0xb2, 0x3c, 0x4d]];
+    match *bytes {
+        [a, b, c, d, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, ..] => LITTLE.contains(&[a, b, c, d]),
+        [a, b, c, d, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, ..] => BIG.contains(&[a, b, c, d]),
+        _ => false,
+    }
+}
+
 const PCAP_HEADER: usize = 24;
 /// Bytes of a pcap record up to the end of its two lengths.
 const LENGTHS: usize = 16;
@@ -273,6 +286,9 @@ impl Records {
             return None;
         }
         let (start, len) = (place + at + self.head, size as usize - self.head);
+        if len == 0 && begins_file(bytes) {
+            return None;
+        }
         Some(Found { link: self.link, interface: 0, start, len, original_len })
     }
 
@@ -290,6 +306,10 @@ impl Records {
                 }
                 return reader.end(true, self.head as u64);
             };
+            if begins_file(reader.window.bytes()) {
+                let what = "another pcap file begins here; expected one capture, as mergecap joins several".to_owned();
+                return Err(reader.error(what));
+            }
             if self.is_too_long(size, reader.max_record) {
                 return Err(reader.too_long(size));
             }

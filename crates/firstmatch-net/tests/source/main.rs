@@ -273,6 +273,23 @@ fn only_sixteen_bits_of_the_link_type_count() {
     assert!(packets.iter().all(|packet| packet.link == LinkType::Other(220)), "{packets:?}");
 }
 
+/// Captures joined by `cat` have no packet more, and an error behind the first.
+#[test]
+fn a_second_file_header_is_named() {
+    let orders = [Endianness::Little, Endianness::Big];
+    for (first, second) in orders.into_iter().flat_map(|first| orders.map(|second| (first, second))) {
+        for resolution in [TsResolution::MicroSecond, TsResolution::NanoSecond] {
+            let joined = [pcap(first, resolution, &frames()).0, pcap(second, resolution, &frames()).0].concat();
+            for step in [1, 13, usize::MAX] {
+                let (packets, cut, error) = read(&joined, step).expect("opened");
+                assert_eq!((packets, cut), (packets_of(&frames()), None));
+                let error = error.expect("a second header").to_string();
+                assert!(error.contains("another pcap file begins here"), "{error}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_frame_check_sequence_is_no_part_of_the_packet() {
     let whole: Vec<u8> = (0..64).collect();
