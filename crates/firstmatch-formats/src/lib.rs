@@ -22,6 +22,7 @@
 pub mod classbench;
 mod contradiction;
 mod error;
+mod foreign;
 #[cfg(feature = "json")]
 pub mod json;
 pub mod native;
@@ -128,10 +129,11 @@ impl Default for Options {
 /// Reads a rule file.
 ///
 /// # Errors
-/// If the file has a fault. The error holds all faults, in order, up to [`Options::max_faults`].
+/// If the file has a fault. The error holds all faults, in order, up to [`Options::max_faults`]. A file of another
+/// program, such as iptables, has one fault that says so.
 pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
     match options.format.unwrap_or_else(|| sniff(text)) {
-        Format::Native => native::parse(text, options),
+        Format::Native => native::parse(text, options).map_err(|error| foreign::instead(text, error)),
         Format::ClassBench => classbench::parse(text, options),
     }
 }
