@@ -153,8 +153,10 @@ const PRECISION: u64 = 50;
 const KEPT: f64 = 0.95;
 /// Packets of the run that measures service times.
 const TRIAL: u64 = 200_000;
-/// Nanoseconds for which each rate is simulated.
+/// Nanoseconds for which each rate is simulated at least.
 const SIMULATED: f64 = 2e7;
+/// Packets that come in that time at least, because the number of a few messages says little.
+const ENOUGH: f64 = 2e5;
 
 /// Highest rate without loss of a plane, in millions of packets a second, and whether a simulation projected it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -326,7 +328,8 @@ impl Bench<'_> {
         let partition = plane.partition();
         let stages = times.stages();
         let high = (stages.mpps(partition) * 1.5e6) as u64;
-        let found = highest(high, |rate| simulate(&times.model(&costs, plane.assignment(), rate, false), SIMULATED));
+        let found =
+            highest(high, |rate, nanos| simulate(&times.model(&costs, plane.assignment(), rate, false), nanos));
         let cache = stages.cache / partition.cache as f64;
         Ok(Found {
             name: plane.name.clone(),
@@ -394,17 +397,16 @@ fn most(workers: &[usize], services: &[Service], cores: usize, batch: usize) -> 
 
 /// Returns the highest rate without loss of a simulated plane, in millions of packets a second.
 fn projected(costs: &Costs, lookups: &Lookups, setup: &Setup, services: &[Service], high: u64) -> f64 {
-    highest(high, |rate| {
+    highest(high, |rate, nanos| {
         let setup = Setup { load: Load::Paced { packets: 0, rate: rate as u64 }, ..setup.clone() };
-        simulate(&costs::model(costs, lookups, &setup, services), SIMULATED)
+        simulate(&costs::model(costs, lookups, &setup, services), nanos)
     })
 }
 
-/// Returns the highest rate without loss below `high` packets a second, in millions.
-fn highest(high: u64, simulated: impl Fn(f64) -> SimulatedPlane) -> f64 {
-    // At a far lower rate so few messages come that their number says little.
-    let found = highest_rate((high / 10).max(1), high, PRECISION, |rate| {
-        let outcome = simulated(rate as f64);
+/// Returns the highest rate without loss below `high` packets a second, in millions, of a plane simulated at a rate for some nanoseconds.
+fn highest(high: u64, simulated: impl Fn(f64, f64) -> SimulatedPlane) -> f64 {
+    let found = highest_rate((high / 1000).max(1), high, PRECISION, |rate| {
+        let outcome = simulated(rate as f64, SIMULATED.max(ENOUGH * 1e9 / rate as f64));
         outcome.dropped == 0.0 && outcome.mpps * 1e6 >= KEPT * rate as f64
     });
     found.unwrap_or(0) as f64 / 1e6
