@@ -4,6 +4,7 @@ use std::io::Write;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use firstmatch_core::Diagnostic;
+use firstmatch_formats::visible;
 
 /// Most characters of a message that are shown, so that it does not fill the screen.
 const MAX_TITLE: usize = 400;
@@ -35,7 +36,9 @@ pub(crate) fn hint(path: &str, diagnostic: &Diagnostic) {
 
 fn render(level: Level<'_>, path: &str, diagnostic: &Diagnostic) -> String {
     let Diagnostic { line, column, width, message, expected, text } = diagnostic;
-    let title = level.primary_title(shorten(message));
+    // Text of other crates may hold what would change the terminal.
+    let (text, message) = (visible(text), visible(message));
+    let title = level.primary_title(shorten(&message));
     let expected = expected.as_ref().map(|expected| format!("expected {expected}"));
     let renderer = Renderer::styled();
     // Columns count characters, but spans count bytes.
@@ -48,7 +51,7 @@ fn render(level: Level<'_>, path: &str, diagnostic: &Diagnostic) -> String {
     };
     let end = byte(first + (*width as usize).min(MAX_MARK)).unwrap_or(text.len());
     let annotation = AnnotationKind::Primary.span(start..end).label(expected);
-    let snippet = Snippet::source(&**text).path(path).line_start(*line as usize).annotation(annotation);
+    let snippet = Snippet::source(&*text).path(path).line_start(*line as usize).annotation(annotation);
     renderer.render(&[title.element(snippet)])
 }
 

@@ -183,7 +183,7 @@ impl Loaded {
         format!("{}:{}", self.name, self.line_of(rule))
     }
 
-    /// Returns the text of a rule with its blanks folded.
+    /// Returns the text of a rule with its blanks folded, safe to print.
     ///
     /// A rule of a JSON file is shown as in a native file, if that format holds it.
     pub(crate) fn text_of(&self, rule: &Rule) -> String {
@@ -192,7 +192,8 @@ impl Loaded {
         {
             return text;
         }
-        self.raw_line(self.line_of(rule)).split_whitespace().collect::<Vec<_>>().join(" ")
+        let text = self.raw_line(self.line_of(rule)).split_whitespace().collect::<Vec<_>>().join(" ");
+        firstmatch_formats::visible(&text).into_owned()
     }
 
     fn raw_line(&self, line: u32) -> &str {

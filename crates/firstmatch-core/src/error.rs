@@ -19,6 +19,8 @@ pub struct Diagnostic {
     /// Text that was expected there, as an ending for "expected …".
     pub expected: Option<String>,
     /// Whole line, without its end.
+    ///
+    /// A reader of a format may put a visible character in the place of one that is not.
     pub text: String,
 }
 

@@ -18,6 +18,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
 
+use super::hidden::{self, is_hidden};
 use super::report::{Message, Report, Span, quote};
 use super::{BOM, MAX_LINES, Options, RuleFile};
 use crate::error::ParseError;
@@ -49,7 +50,7 @@ pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
         let mut row = Row { text, line, line_start: start, pos: start, end: without_cr, report: &mut report };
         start = end + 1;
         row.blanks();
-        if row.has_stray_return() || row.pos == row.end || row.byte() == Some(b'#') {
+        if row.has_hidden() || row.pos == row.end || row.byte() == Some(b'#') {
             continue;
         }
         if let Some(spec) = row.rule(&mut rules, options) {
@@ -133,15 +134,18 @@ impl<'t> Row<'t, '_> {
         (self.report.count() == before).then_some(spec)
     }
 
-    /// Whether a carriage return stands within the line; it is then noted as a fault.
+    /// Whether a hidden character stands within the line; it is then noted as a fault.
     ///
-    /// The author of the file sees the text behind it, perhaps part of a comment, on a line of its own.
-    fn has_stray_return(&mut self) -> bool {
-        let Some(at) = self.text.as_bytes()[self.pos..self.end].iter().position(|&b| b == b'\r') else { return false };
+    /// Comments may have any but carriage returns: the author of the file sees the text behind one on a line of its
+    /// own.
+    fn has_hidden(&mut self) -> bool {
+        let is_comment = self.byte() == Some(b'#');
+        let is_bad = |c: char| c == '\r' || (!is_comment && is_hidden(c));
+        let found = self.text[self.pos..self.end].char_indices().find(|&(_, c)| is_bad(c));
+        let Some((at, c)) = found else { return false };
         let start = self.pos + at;
-        let span = Span { start, end: start + 1, ..self.span(start) };
-        self.report
-            .fault(span, || "the character U+000D, a carriage return that does not end the line, has no place here");
+        let span = Span { start, end: start + c.len_utf8(), ..self.span(start) };
+        self.report.fault(span, || format!("the character {}, has no place here", hidden::name(c)));
         true
     }
 

@@ -6,6 +6,7 @@ use firstmatch_core::Diagnostic;
 
 use crate::BOM;
 use crate::error::ParseError;
+use crate::hidden::visible;
 
 /// Kind of file, by the test of its first line that is neither blank nor a comment.
 type Known = (&'static str, fn(&str) -> bool);
@@ -56,6 +57,16 @@ fn is_classbench(line: &str) -> bool {
     is_address(src) && is_address(dst) && [colon, colon_again] == [":", ":"]
 }
 
+/// Returns the name of a JSON file of another program, if it is one.
+///
+/// The text has the member that such files have, and not the format's name that ours have.
+fn json(text: &str) -> Option<&'static str> {
+    let start = text.strip_prefix(BOM).unwrap_or(text).trim_start();
+    let is_groups = ["\"IpPermissions\"", "\"SecurityGroups\""].iter().any(|member| text.contains(member));
+    let is_json = start.starts_with(['{', '[']) && !text.contains("\"firstmatch-rules\"");
+    (is_json && is_groups).then_some("an AWS security group")
+}
+
 /// Returns the one error of a file of another program; `error` if it is none.
 ///
 /// Comments of other formats begin with `!` or `//`.
@@ -64,16 +75,30 @@ pub(crate) fn instead(text: &str, error: ParseError) -> ParseError {
     let is_said = |line: &str| !line.is_empty() && !begins_any(line, &["#", "!", "//"]);
     let Some((number, line)) = lines.find(|(_, line)| is_said(line.trim())) else { return error };
     let start = line.trim_start();
-    let Some((name, _)) = KNOWN.iter().find(|(_, is_it)| is_it(start)) else { return error };
-    let fault = Diagnostic {
+    let known = KNOWN.iter().find(|(_, is_it)| is_it(start)).map(|(name, _)| *name);
+    let Some(name) = known.or_else(|| json(text)) else { return error };
+    ParseError::new(vec![fault(name, number, line)], 0)
+}
+
+/// Returns the fault of a file of another program, which its line `number` shows.
+fn fault(name: &str, number: u32, line: &str) -> Diagnostic {
+    let start = line.trim_start();
+    Diagnostic {
         line: number,
         column: 1 + (line.chars().count() - start.chars().count()) as u32,
         width: start.trim_end().chars().count() as u32,
         message: format!("this looks like {name}"),
         expected: Some("rules of this project, such as `deny tcp src 192.0.2.0/24`, or a ClassBench filter set".into()),
-        text: line.to_owned(),
-    };
-    ParseError::new(vec![fault], 0)
+        text: visible(line).into_owned(),
+    }
+}
+
+/// Returns the fault of a JSON file of another program, at its first line; `None` if it is none.
+#[cfg(feature = "json")]
+pub(crate) fn in_json(text: &str) -> Option<Diagnostic> {
+    let name = json(text)?;
+    let (number, line) = (1..).zip(text.lines()).find(|(_, line)| !line.trim().is_empty())?;
+    Some(fault(name, number, line.strip_prefix(BOM).unwrap_or(line)))
 }
 
 #[cfg(test)]
@@ -101,12 +126,30 @@ mod tests {
             ("rules of pf", 2, "\nblock in all\npass out quick on em0\n"),
             ("a plain list of addresses", 1, "192.0.2.0/24\n198.51.100.7\n"),
             ("a plain list of addresses", 1, "2001:db8::/32\n"),
+            ("an AWS security group", 1, "{ \"SecurityGroups\": [ { \"GroupId\": \"sg-1\" } ] }\n"),
+            ("an AWS security group", 2, "\n[\n  { \"IpPermissions\": [ { \"FromPort\": 22 } ] }\n]\n"),
             ("a ClassBench filter set without", 1, "10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\t0x0/0x0\n"),
         ] {
             let error = parse(text, &Options::default()).expect_err("another program's");
             assert_eq!((error.faults().len(), error.more(), error.line()), (1, 0, line), "{text}: {error}");
             assert!(error.to_string().contains(&format!("this looks like {name}")), "{text}: {error}");
         }
+    }
+
+    #[test]
+    #[cfg(feature = "json")]
+    fn security_groups_have_one_error_as_json_too() {
+        let read = |text: &str| crate::json::read(text, &Options::default()).expect_err("another program's").faults;
+        for (line, text) in [
+            (1, "{ \"SecurityGroups\": [ { \"IpPermissions\": [], \"GroupName\": \"web\" } ] }\n"),
+            (2, "\n{\n \"IpPermissions\": [\n { \"FromPort\": 22 } ]\n}\n"),
+        ] {
+            let faults = read(text);
+            assert_eq!((faults.len(), faults[0].line), (1, line), "{text}: {faults:?}");
+            assert_eq!(faults[0].message, "this looks like an AWS security group");
+        }
+        let ours = r#"{ "format": "firstmatch-rules", "IpPermissions": 1, "version": 2 }"#;
+        assert!(read(ours).iter().all(|fault| !fault.message.contains("looks like")));
     }
 
     /// Faults in rules of ours stay, also where later lines are another program's.

@@ -23,6 +23,7 @@ pub mod classbench;
 mod contradiction;
 mod error;
 mod foreign;
+mod hidden;
 #[cfg(feature = "json")]
 pub mod json;
 pub mod native;
@@ -32,6 +33,7 @@ pub mod write;
 
 pub use contradiction::{Contradiction, Part, contradiction, extension_as_protocol};
 pub use error::ParseError;
+pub use hidden::visible;
 pub use native::parse_rule;
 
 use firstmatch_core::Diagnostic;

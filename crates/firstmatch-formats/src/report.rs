@@ -4,6 +4,7 @@
 
 use super::Options;
 use crate::error::ParseError;
+use crate::hidden::visible;
 use firstmatch_core::Diagnostic;
 use firstmatch_core::rule::{RuleSet, covered};
 
@@ -98,11 +99,11 @@ impl From<&str> for Message {
     }
 }
 
-/// Returns a word of the text in backquotes, cut if it is very long.
+/// Returns a word of the text in backquotes, without hidden characters and cut if it is very long.
 pub(super) fn quote(word: &str) -> String {
     match word.char_indices().nth(MAX_WORD) {
-        Some((at, _)) => format!("`{}…`", &word[..at]),
-        None => format!("`{word}`"),
+        Some((at, _)) => format!("`{}…`", visible(&word[..at])),
+        None => format!("`{}`", visible(word)),
     }
 }
 
@@ -204,8 +205,8 @@ impl Kept {
         let line = line.split_once('\n').map_or(line, |(line, _)| line);
         let line = line.strip_suffix('\r').unwrap_or(line);
         let shown = match line.char_indices().nth(MAX_TEXT) {
-            Some((at, _)) => format!("{}…", &line[..at]),
-            None => line.to_owned(),
+            Some((at, _)) => format!("{}…", visible(&line[..at])),
+            None => visible(line).into_owned(),
         };
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let message: Message = message().into();

@@ -41,3 +41,19 @@ fn no_color_is_kept_on_a_terminal() {
     assert!(coloured.contains('\u{1b}') && coloured.contains("top rules"), "{coloured}");
     assert!(!plain.contains('\u{1b}') && plain.contains("top rules"), "{plain}");
 }
+
+/// Rules change no terminal, neither where they are refused nor where they are shown.
+#[test]
+fn hidden_characters_of_rules_are_not_printed() {
+    let fixture = Fixture::new("hidden");
+    let hidden = ['\0', '\u{1b}', '\u{9b}', '\u{200b}', '\u{202e}'];
+    for c in hidden {
+        fixture.write("bad.rules", format!("permit tcp src 10.0.0.0{c}/8 # a comment\n"));
+        let (code, _, err) = fixture.run(&["classify", "bad.rules", "x.pcap"]);
+        let name = format!("the character U+{:04X}", u32::from(c));
+        assert!(code == 2 && err.contains(&name) && err.contains(":1:24") && !err.contains(c), "{err}");
+        fixture.write("good.rules", format!("permit tcp # {c}[31m\n"));
+        let (code, out, _) = fixture.run(&["explain", "good.rules", "tcp 10.0.0.1:1 > 10.0.0.2:2"]);
+        assert!(code == 0 && out.contains("[31m") && !out.contains(c), "{out}");
+    }
+}

@@ -12,6 +12,7 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::Faults;
+use crate::hidden::visible;
 
 /// Most characters of a line that a diagnostic shows.
 const MAX_TEXT: usize = 4096;
@@ -131,14 +132,14 @@ impl<'t> Doc<'t> {
         let line = self.text[start..].lines().next().unwrap_or("");
         let count = |text: Option<&str>| u32::try_from(text.unwrap_or("").chars().count()).unwrap_or(u32::MAX);
         let text = match line.char_indices().nth(MAX_TEXT) {
-            Some((cut, _)) => format!("{}…", &line[..cut]),
-            None => line.to_owned(),
+            Some((cut, _)) => format!("{}…", visible(&line[..cut])),
+            None => visible(line).into_owned(),
         };
         Diagnostic {
             line: u32::try_from(index + 1).unwrap_or(u32::MAX),
             column: count(self.text.get(start..at)).saturating_add(1),
             width: count(self.text.get(at..end)),
-            message,
+            message: visible(&message).into_owned(),
             expected,
             text,
         }
@@ -306,8 +307,8 @@ pub(super) fn shown(node: &str) -> String {
         _ => {}
     }
     match node.char_indices().nth(MAX_WORD) {
-        Some((at, _)) => format!("`{}…`", &node[..at]),
-        None => format!("`{node}`"),
+        Some((at, _)) => format!("`{}…`", visible(&node[..at])),
+        None => format!("`{}`", visible(node)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::foreign;
 use crate::{Options, Part, RuleFile, contradiction, extension_as_protocol};
 use firstmatch_core::policy::{Fragments, Policy, Verdict};
 use firstmatch_core::rule::{Priority, Rule, covered};
@@ -26,7 +27,10 @@ pub fn read(text: &str, options: &Options) -> Result<Read, Faults> {
     let read = read_document(&mut doc, root, options);
     match read {
         Some(read) if doc.is_good() => Ok(read),
-        _ => Err(doc.into_faults()),
+        _ => Err(match foreign::in_json(text) {
+            Some(fault) => Faults { faults: vec![fault], more: 0 },
+            None => doc.into_faults(),
+        }),
     }
 }
 

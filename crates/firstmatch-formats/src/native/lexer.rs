@@ -1,5 +1,6 @@
 //! Tokens of the native format, line by line.
 
+use crate::hidden;
 use crate::report::{Span, quote};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,8 +190,7 @@ pub(super) fn described(kind: Kind, word: &str) -> String {
 
 fn visible(character: &str) -> String {
     match character.chars().next() {
-        Some('\r') => "U+000D, a carriage return that does not end the line".to_owned(),
-        Some(c) if c.is_control() => format!("U+{:04X}", u32::from(c)),
+        Some(c) if hidden::is_hidden(c) => hidden::name(c),
         _ => quote(character),
     }
 }

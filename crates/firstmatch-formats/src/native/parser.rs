@@ -291,8 +291,8 @@ impl<'t> Parser<'t> {
             let span = self.lexer.span;
             let is_return = span.text(self.text) == "\r";
             let in_word = !is_return && self.lexer.before().start == span.start && span.start > span.line_start;
-            let comma = if is_return { "," } else { "" };
             let what = described(Kind::Bad, span.text(self.text));
+            let comma = if what.contains(", ") { "," } else { "" };
             self.report.fault(span, || format!("{what}{comma} has no place here"));
             self.lexer.bump();
             if in_word && self.lexer.kind == Kind::Word && self.lexer.span.start == span.end {

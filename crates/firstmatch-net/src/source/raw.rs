@@ -328,12 +328,13 @@ fn format_of(prefix: &[u8]) -> Format {
 
 /// Whether `prefix` looks like text.
 ///
-/// It has no control character that texts lack, and at most a quarter of it is not UTF-8. A byte that is not UTF-8 is
-/// reported later, by line and column.
+/// At most a quarter of it is control characters that texts lack, and bytes that are not UTF-8. Each of them is reported
+/// later, by line and column.
 fn is_text(prefix: &[u8]) -> bool {
     let printable = |&byte: &u8| byte >= 0x20 && byte != 0x7f || matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c);
     let invalid: usize = prefix.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
-    prefix.iter().all(printable) && invalid * 4 <= prefix.len()
+    let control = prefix.iter().filter(|byte| !printable(byte)).count();
+    (invalid + control) * 4 <= prefix.len()
 }
 
 #[cfg(test)]
@@ -351,6 +352,8 @@ mod tests {
         assert_eq!(format_of(b"abc\xe9"), Format::Text);
         assert!(matches!(format_of(b"ab\xe9"), Format::Binary(_)));
         assert!(matches!(format_of(b"ab\0"), Format::Binary(_)));
+        assert_eq!(format_of(b"permit \0\x1b tcp\n"), Format::Text);
+        assert!(matches!(format_of(b"a\xe9\0bcd"), Format::Binary(_)));
         assert!(matches!(format_of(b"\xd4\xc3"), Format::Binary(_)));
         assert!(matches!(format_of(b"PK\x03\x04"), Format::Binary(what) if what.contains("zip")));
     }
