@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use firstmatch_core::policy::Fragments;
 use firstmatch_core::{KeyBuf, Schema};
-use firstmatch_net::wire::{Batch, Config, Headers, LinkType, parse};
+use firstmatch_net::wire::{Batch, Config, Headers, LinkType, parse, parse_on};
 
 use crate::common::Frame;
 use crate::invariants::{WithBuffers, check, check_grows, extractors};
@@ -56,7 +56,7 @@ pub fn wire(data: &[u8]) {
             let mut tighter: Option<Headers> = None;
             for cap in CAPS {
                 let config = config(cap, fragments);
-                let headers = check(&config, link, bytes, &mut tools.extractors);
+                let headers = check(&config, link, bytes, bytes.len(), &mut tools.extractors);
                 if let Some(tighter) = tighter {
                     check_grows(&tighter, &headers);
                 }
@@ -75,9 +75,10 @@ pub fn wire(data: &[u8]) {
 
 fn check_cuts(config: &Config, link: LinkType, bytes: &[u8]) {
     let whole = parse(config, link, bytes);
-    let mut before = parse(config, link, &[]);
+    let cut_at = |cut: usize| parse_on(config, 0, link, &bytes[..cut], bytes.len() as u32);
+    let mut before = cut_at(0);
     for cut in 0..bytes.len().min(MOST_CUTS) {
-        let headers = parse(config, link, &bytes[..cut]);
+        let headers = cut_at(cut);
         check_grows(&before, &headers);
         before = headers;
     }

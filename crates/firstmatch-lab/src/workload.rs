@@ -194,7 +194,7 @@ fn read(path: &Path, frames: bool, policy: &Policy, schemas: &[Schema]) -> anyho
     let cut = match input {
         Input::Capture(mut capture) => {
             while let Some(packet) = capture.next()? {
-                headers.push(wire::parse_on(&config, packet.interface, packet.link, packet.data));
+                headers.push(wire::parse_on(&config, packet.interface, packet.link, packet.data, packet.original_len));
             }
             capture.cut().map(ToString::to_string)
         }

@@ -72,7 +72,7 @@ fn pass(way: &str, batch: &mut Batch, frames: &[&[u8]]) {
         match way {
             "headers" => {
                 for frame in frames {
-                    parse_into(&config, 0, LinkType::Ethernet, frame, &mut headers);
+                    parse_into(&config, 0, LinkType::Ethernet, frame, frame.len() as u32, &mut headers);
                     batch.push_headers(&headers, frame.len() as u32);
                 }
             }

@@ -56,7 +56,7 @@ fn main() -> Outcome<()> {
             let start = cpu_time();
             for _ in 0..passes {
                 for (link, frame) in &packets {
-                    parse_into(&config, 0, *link, frame, &mut headers);
+                    parse_into(&config, 0, *link, frame, frame.len() as u32, &mut headers);
                     std::hint::black_box(&headers);
                 }
             }
@@ -65,7 +65,7 @@ fn main() -> Outcome<()> {
             for _ in 0..passes {
                 keys.clear();
                 for (link, frame) in &packets {
-                    parse_into(&config, 0, *link, frame, &mut headers);
+                    parse_into(&config, 0, *link, frame, frame.len() as u32, &mut headers);
                     if extractor.outcome(&headers).is_classified() {
                         extractor.fill(&headers, keys.push());
                     }

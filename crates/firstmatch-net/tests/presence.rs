@@ -2,6 +2,7 @@
 
 use firstmatch_core::schema::{Family, IPV6_EXTENSIONS, Source};
 use firstmatch_net::wire::{self, Config, LinkType};
+use firstmatch_testkit::frames::set_checksum;
 
 /// Returns a frame of this ether type with IP inside, as far as the ether type may carry it.
 fn frame(ether_type: u16, family: Family, protocol: u8) -> Vec<u8> {
@@ -18,6 +19,9 @@ fn frame(ether_type: u16, family: Family, protocol: u8) -> Vec<u8> {
     let mut payload = [0; 64];
     (payload[1], payload[3], payload[5], payload[12]) = (7, 9, 64, 5 << 4);
     ip.extend(payload);
+    if family == Family::Ipv4 {
+        set_checksum(&mut ip);
+    }
     match ether_type {
         0x0806 => frame.extend([0, 1, 8, 0, 6, 4, 0, 1].into_iter().chain([1; 20])),
         0x8847 | 0x8848 => frame.extend([0, 0, 0x11, 64].into_iter().chain(ip)),

@@ -9,6 +9,11 @@ use firstmatch_net::wire::LinkType;
 
 use crate::rng::Rng;
 
+mod links;
+
+use links::{fabric, nflog, radio, serial_or_logged, snap};
+pub use links::{radiotap, wlan};
+
 /// Reader that gives at most `step` bytes at a time.
 pub struct Slow {
     pub bytes: Vec<u8>,
@@ -62,7 +67,20 @@ pub fn ipv4(proto: u8, fragment: u16, options: &[u8], payload: &[u8]) -> Vec<u8>
     bytes.extend([64, proto, 0, 0, 10, 1, 2, 3, 192, 168, 4, 5]);
     bytes.extend(options);
     bytes.extend(payload);
+    set_checksum(&mut bytes);
     bytes
+}
+
+/// Sets the header checksum of an IPv4 packet, as far as its header is there.
+pub fn set_checksum(packet: &mut [u8]) {
+    let len = packet.first().map_or(0, |first| usize::from(first & 15) * 4);
+    let Some(header) = packet.get_mut(..len).filter(|_| len >= 20) else { return };
+    header[10..12].fill(0);
+    let mut sum: u32 = header.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
+    while sum > 0xffff {
+        sum = (sum >> 16) + (sum & 0xffff);
+    }
+    header[10..12].copy_from_slice(&(!sum as u16).to_be_bytes());
 }
 
 /// Returns an IPv6 packet with right lengths, whose `payload` begins with the header `next`.
@@ -167,6 +185,9 @@ pub fn random(rng: &mut Rng) -> Frame {
         for byte in &mut packet[12..20] {
             *byte = rng.next() as u8;
         }
+        if !rng.one_in(20) {
+            set_checksum(&mut packet);
+        }
         (packet, 0x0800)
     } else {
         let count = rng.any_of(&[0, 0, 0, 1, 1, 2, 3, 9]);
@@ -208,7 +229,7 @@ pub fn random(rng: &mut Rng) -> Frame {
 
 /// Returns a frame of any kind.
 ///
-/// It is a frame that [`random`] draws, or its packet behind another link header, labels or PPP; or ARP.
+/// It is a frame that [`random`] draws, or its packet behind another link header, tags, labels or PPP; or ARP.
 pub fn any(rng: &mut Rng) -> Frame {
     let frame = random(rng);
     if frame.link != LinkType::Raw && !rng.one_in(20) {
@@ -221,20 +242,35 @@ pub fn any(rng: &mut Rng) -> Frame {
     // Ethernet, PPP, frame relay, loopback, GRE, 802.11 with its radio header, netlink, none.
     let hardware = u16::to_be_bytes(rng.any_of(&[1, 1, 512, 770, 772, 778, 803, 824, 0xfffe]));
     let source_len = rng.any_of(&[0, 6, 6, 8]);
-    match rng.below(12) {
+    match rng.below(16) {
         0 => frame,
+        12 => radio(rng, is_ipv6, &frame.bytes),
+        13 => {
+            let packet = [snap(rng, is_ipv6), frame.bytes].concat();
+            let len = if rng.one_in(6) { rng.below(0x600) } else { packet.len() };
+            let padding = rng.below(20);
+            ethernet(&tags, len as u16, &[packet, rng.bytes(padding)].concat())
+        }
+        14 | 15 => fabric(rng, &tags, is_ipv6, &frame.bytes),
         10 | 11 => serial_or_logged(rng, is_ipv6, &frame.bytes),
         1 => {
             let mut head = [&[0, rng.any_of(&[0, 3, 4, 9])], &hardware[..], &[0, source_len], &rng.bytes(8)].concat();
             head.extend(ether_type);
+            if ether_type == [0, 4] {
+                head.extend(snap(rng, is_ipv6));
+            }
             with_head(LinkType::LinuxSll, &head)
         }
         2 => {
-            let head = [&ether_type[..], &[0; 2], &rng.bytes(4), &hardware, &[0, source_len], &rng.bytes(8)].concat();
+            let mut head =
+                [&ether_type[..], &[0; 2], &rng.bytes(4), &hardware, &[0, source_len], &rng.bytes(8)].concat();
+            if ether_type == [0, 4] {
+                head.extend(snap(rng, is_ipv6));
+            }
             with_head(LinkType::LinuxSll2, &head)
         }
         3 => {
-            let family = u32::to_be_bytes(rng.any_of(&[2, 10, 24, 28, 30, 7]));
+            let family = u32::to_be_bytes(rng.any_of(&[2, 10, 24, 28, 30, 7, 0x0800, 0x86dd, 0x8100, 0x0806, 0x05ff]));
             let little: Vec<u8> = family.into_iter().rev().collect();
             match rng.below(3) {
                 0 => with_head(LinkType::OpenBsdLoop, &family),
@@ -283,42 +319,6 @@ pub fn damage(rng: &mut Rng, frame: &mut Frame) {
     }
 }
 
-/// Returns the header of Linux's netfilter log: a prefix of 2 bytes, and the head of a packet of `len` bytes.
-fn nflog(family: u8, is_big: bool, len: usize) -> Vec<u8> {
-    let order = |number: u16| if is_big { number.to_be_bytes() } else { number.to_le_bytes() };
-    let values = [order(6), order(10), [b'a', 0], [0; 2], order(len as u16 + 4), order(9)];
-    [&[family, 0, 0, 7][..], &values.concat()].concat()
-}
-
-/// Returns a frame of PPP, Cisco HDLC or a packet filter's log around an IP packet, mostly of the right kind.
-fn serial_or_logged(rng: &mut Rng, is_ipv6: bool, packet: &[u8]) -> Frame {
-    let with_head = |link, head: &[u8]| Frame { link, bytes: [head, packet].concat() };
-    let low = if is_ipv6 { 0x57 } else { 0x21 };
-    let protocol = if rng.one_in(4) { vec![low] } else { vec![rng.any_of(&[0, 0, 0, 0x80]), low] };
-    let framing = rng.any_of(&[&[][..], &[0xff, 3], &[0xff, 3], &[1, 3], &[0x0f, 0]]);
-    let family = rng.any_of(&[if is_ipv6 { 10 } else { 2 }, 24, 2, 7]);
-    match rng.below(7) {
-        0 => with_head(
-            rng.any_of(&[LinkType::Ppp, LinkType::PppHdlc, LinkType::PppPppd]),
-            &[framing, &protocol].concat(),
-        ),
-        1 => with_head(LinkType::PppWithDirection, &[&[rng.below(2) as u8][..], framing, &protocol].concat()),
-        2 => {
-            let kind = u16::to_be_bytes(rng.any_of(&[if is_ipv6 { 0x86dd } else { 0x0800 }, 0x8035, 0x8847, 0x8100]));
-            with_head(rng.any_of(&[LinkType::CiscoHdlc, LinkType::PppHdlc]), &[&[0x0f, 0], &kind[..]].concat())
-        }
-        3 => {
-            let len = rng.any_of(&[61, 64, 100, 3]);
-            with_head(
-                LinkType::Pflog,
-                &[&[len, family][..], &rng.bytes(usize::from(len).next_multiple_of(4) - 2)].concat(),
-            )
-        }
-        4 => Frame { link: LinkType::PppoeSession, bytes: pppoe(&protocol, packet) },
-        _ => with_head(LinkType::Nflog, &nflog(family, rng.one_in(2), packet.len())),
-    }
-}
-
 /// Returns frames of every kind, right and complete, by name.
 pub fn handmade() -> Vec<(&'static str, Frame)> {
     let v4 = |proto, fragment, payload: &[u8]| ethernet(&[], 0x0800, &ipv4(proto, fragment, &[], payload));
@@ -336,6 +336,15 @@ pub fn handmade() -> Vec<(&'static str, Frame)> {
         head[14..].copy_from_slice(&ether_type.to_be_bytes());
         head
     };
+    let snap = |ether_type: u16| [&[0xaa, 0xaa, 3, 0, 0, 0][..], &ether_type.to_be_bytes()].concat();
+    let of_802_3 = |llc: &[u8], packet: &[u8]| {
+        let payload = [llc, packet].concat();
+        ethernet(&[], payload.len() as u16, &[payload, vec![0; 7]].concat())
+    };
+    let of_802_11 = [wlan(0x88, 1, 0, 0), snap(0x0800)].concat();
+    // Frame of a pseudowire, to an address that begins with `first`.
+    let wired = |first: u8| mpls(&[0x0001_0000], &[&[first, 0, 0, 50][..], &[7; 8], &[8, 0], &plain].concat());
+    let with_type = |ether_type: u16, packet: &[u8]| [&ether_type.to_be_bytes()[..], packet].concat();
     let mut sll2 = [0; 20];
     sll2[..2].copy_from_slice(&0x86dd_u16.to_be_bytes());
     sll2[4..8].copy_from_slice(&77_u32.to_be_bytes());
@@ -377,14 +386,24 @@ pub fn handmade() -> Vec<(&'static str, Frame)> {
         ("pppoe, lcp", ethernet(&[], 0x8864, &pppoe(&[0xc0, 0x21], &[1, 1, 0, 4]))),
         ("pppoe discovery", ethernet(&[], 0x8863, &[0x11, 9, 0, 0, 0, 0])),
         ("802.3", ethernet(&[], 0x0026, &[0xaa; 38])),
+        ("802.3, snap", of_802_3(&snap(0x0800), &plain)),
+        ("802.3, snap of a vendor", of_802_3(&[0xaa, 0xaa, 3, 0, 0, 12, 8, 0], &plain)),
+        ("802.3, spanning tree", of_802_3(&[0x42, 0x42, 3], &[0; 35])),
+        ("vn-tag", ethernet(&[], 0x8926, &[&[0; 4][..], &[0x81, 0, 0, 7], &with_type(0x0800, &plain)].concat())),
+        ("e-tag", ethernet(&[(0x8100, 7)], 0x893f, &[&[0; 6][..], &with_type(0x86dd, &plain6)].concat())),
+        ("backbone", ethernet(&[], 0x88e7, &[&[0; 4][..], &MAC, &with_type(0x0800, &plain)].concat())),
+        ("pseudowire to 45", ethernet(&[], 0x8847, &wired(0x45))),
+        ("pseudowire to 60", ethernet(&[], 0x8847, &wired(0x60))),
         ("raw ipv4", with_head(LinkType::Raw, &[], &plain)),
         ("raw ipv6", with_head(LinkType::Raw, &[], &plain6)),
         ("link ipv4", with_head(LinkType::Ipv4, &[], &plain)),
         ("link ipv6", with_head(LinkType::Ipv6, &[], &plain6)),
         ("loopback little", with_head(LinkType::Loopback, &[2, 0, 0, 0], &plain)),
         ("loopback big", with_head(LinkType::Loopback, &[0, 0, 0, 30], &plain6)),
+        ("loopback of an ether type", with_head(LinkType::Loopback, &[0, 8, 0, 0], &plain)),
         ("loopback openbsd", with_head(LinkType::OpenBsdLoop, &[0, 0, 0, 24], &plain6)),
         ("cooked", with_head(LinkType::LinuxSll, &sll([0, 1], 0x0800), &plain)),
+        ("cooked 802.2", with_head(LinkType::LinuxSll, &[&sll([0, 1], 4)[..], &snap(0x86dd)].concat(), &plain6)),
         ("cooked netlink", with_head(LinkType::LinuxSll, &sll([3, 56], 0x0800), &plain)),
         ("cooked 2", with_head(LinkType::LinuxSll2, &sll2, &plain6)),
         ("ppp", with_head(LinkType::Ppp, &[0xff, 3, 0, 0x21], &plain)),
@@ -399,6 +418,21 @@ pub fn handmade() -> Vec<(&'static str, Frame)> {
         ("nflog", with_head(LinkType::Nflog, &nflog(2, false, plain.len()), &plain)),
         ("nflog, big", with_head(LinkType::Nflog, &nflog(10, true, plain6.len()), &plain6)),
         ("nflog without a packet", with_head(LinkType::Nflog, &[2, 0, 0, 0, 5, 0, 10, 0, 1, 0, 0, 0], &[])),
+        ("802.11", with_head(LinkType::Ieee80211, &of_802_11, &plain)),
+        ("802.11, ordered", with_head(LinkType::Ieee80211, &[wlan(0x88, 0x83, 0, 0), snap(0x86dd)].concat(), &plain6)),
+        ("802.11, encrypted", with_head(LinkType::Ieee80211, &wlan(0x08, 0x42, 0, 0), &plain)),
+        ("802.11, beacon", with_head(LinkType::Ieee80211, &wlan(0x80, 0, 0, 0), &[0; 40])),
+        ("802.11, several packets", with_head(LinkType::Ieee80211, &wlan(0x88, 2, 0, 0x80), &plain)),
+        ("802.11, later fragment", with_head(LinkType::Ieee80211, &wlan(0x08, 2, 1, 0), &plain)),
+        (
+            "radiotap, padded",
+            with_head(
+                LinkType::Radiotap,
+                &[radiotap(0x20, true, 2), wlan(0x88, 2, 0, 0), vec![0; 2], snap(0x0800)].concat(),
+                &plain,
+            ),
+        ),
+        ("ppi", with_head(LinkType::Ppi, &[&[0, 0, 8, 0, 105, 0, 0, 0], &of_802_11[..]].concat(), &plain)),
         ("bluetooth", with_head(LinkType::Other(201), &[], &plain)),
     ]
 }

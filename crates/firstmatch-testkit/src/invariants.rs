@@ -4,20 +4,20 @@
 use firstmatch_core::schema::{Family, Field, Kind, Source};
 use firstmatch_core::{KeyBuf, Schema};
 use firstmatch_formats::Options;
-use firstmatch_net::wire::{Config, Extractor, Headers, LinkType, Outcome, parse};
+use firstmatch_net::wire::{Config, Extractor, Headers, LinkType, Outcome, parse_on};
 
 /// Extractor, the rows that it fills, and the rows that its values are pushed into.
 pub type WithBuffers = (Extractor, KeyBuf, KeyBuf);
 
-/// Parses a frame and checks the invariants on it.
+/// Parses a frame, `bytes` long on the wire, and checks the invariants on it.
 ///
 /// # Invariants
 ///
 /// - Each field is present, absent or unknown.
 /// - Each schema gives one outcome.
 /// - A row holds the same values as [`Extractor::values`] returns.
-pub fn check(config: &Config, link: LinkType, frame: &[u8], extractors: &mut [WithBuffers]) -> Headers {
-    let headers = parse(config, link, frame);
+pub fn check(config: &Config, link: LinkType, frame: &[u8], bytes: usize, extractors: &mut [WithBuffers]) -> Headers {
+    let headers = parse_on(config, 0, link, frame, bytes as u32);
     assert!(headers.present().intersection(headers.absent()).is_empty());
     assert_eq!(headers.unknown().is_empty(), headers.reason() == Outcome::Complete, "{headers:?}");
     assert!(headers.reason() == Outcome::Complete || !headers.reason().is_classified());

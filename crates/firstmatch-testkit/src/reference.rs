@@ -6,28 +6,29 @@
 #![allow(dead_code, unreachable_pub, reason = "each user takes a part of it")]
 
 mod ip;
+mod links;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use etherparse::err::linux_sll;
 use etherparse::{
-    ArpPacketSlice, EtherType, LaxLinkExtSlice, LaxSlicedPacket, LinkSlice, LinuxSllHeaderSlice, LinuxSllProtocolType,
+    ArpPacketSlice, Ipv4HeaderSlice, Ipv6HeaderSlice, LaxSlicedPacket, LinkSlice, LinuxSllHeaderSlice,
+    LinuxSllProtocolType,
 };
 use firstmatch_core::policy::Fragments;
 use firstmatch_core::schema::{Family, Source};
 use firstmatch_net::wire::{Config, Headers, LinkType, Outcome, parse_on};
 
 use ip::ip;
+use links::{cooked, logged_or_serial, ppi, radiotap, wlan};
 
 use crate::frames::Frame;
 
 /// Permitted differences.
-pub const DIFFERENCES: [&str; 15] = [
+pub const DIFFERENCES: [&str; 14] = [
     // etherparse knows a few hardware types and packet types of cooked captures and refuses the others.
     "cooked frame of other hardware",
-    // etherparse looks behind MACsec; here that is another ether type.
-    "macsec",
     // etherparse needs the whole of an ARP packet, but the fields are at its beginning.
     "arp cut",
     // etherparse believes the version nibble, whatever the ether type says.
@@ -80,7 +81,7 @@ impl Notes {
 
 /// Asserts that the parser returns the expected fields for this frame, of any link type.
 pub fn compare(frame: &Frame, notes: &mut Notes) -> Headers {
-    let headers = parse_on(&CONFIG, INTERFACE, frame.link, &frame.bytes);
+    let headers = parse_on(&CONFIG, INTERFACE, frame.link, &frame.bytes, frame.bytes.len() as u32);
     let expected = expected(frame, &headers, notes);
     assert_eq!(Fields::of(&headers), expected, "{frame:02x?}\n{headers:?}");
     if let Present(_) = expected.get(Source::Src) {
@@ -159,6 +160,10 @@ enum Inside<'a> {
     Ip(Option<u8>, &'a [u8]),
     /// Something that has no ether type.
     Nothing,
+    /// 802.3 frame without an ether type.
+    Untyped,
+    /// Packet that is not read, for this reason; it may be of any kind.
+    Hidden(Outcome),
     /// The frame ends in its link header.
     Cut,
     /// Its link header contradicts itself.
@@ -169,16 +174,33 @@ fn expected(frame: &Frame, headers: &Headers, notes: &mut Notes) -> Fields {
     let mut fields = Fields([Unknown; Source::ALL.len()]);
     fields.put(Source::InPort, Present(INTERFACE.into()));
     fields.put(Source::Metadata, Present(CONFIG.metadata.into()));
-    if let LinkType::Other(_) = frame.link {
-        assert_eq!(headers.reason(), Outcome::UnknownLink);
-        return fields;
+    put_frame(frame.link, &frame.bytes, headers, &mut fields, notes);
+    fields
+}
+
+/// Puts the expected fields of a frame of this link type.
+fn put_frame(of: LinkType, bytes: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
+    match of {
+        LinkType::Other(_) => assert_eq!(headers.reason(), Outcome::UnknownLink),
+        LinkType::PppoeSession => {
+            [&ETH[..], &TAG, &LABEL].iter().for_each(|absent| fields.put_all(absent, Absent));
+            session(bytes, true, headers, fields, notes);
+        }
+        LinkType::Ppi => match ppi(bytes) {
+            Ok((of, inner)) => put_frame(of, inner, headers, fields, notes),
+            Err(inside) => put_inside(inside, headers, fields, notes),
+        },
+        _ => put_inside(link(of, bytes, fields, notes), headers, fields, notes),
     }
-    if frame.link == LinkType::PppoeSession {
-        [&ETH[..], &TAG, &LABEL].iter().for_each(|absent| fields.put_all(absent, Absent));
-        session(&frame.bytes, true, headers, &mut fields, notes);
-        return fields;
-    }
-    match link(frame, &mut fields, notes) {
+}
+
+fn put_inside(inside: Inside<'_>, headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
+    match inside {
+        Inside::Hidden(reason) => assert_eq!(headers.reason(), reason),
+        Inside::Untyped => {
+            fields.put_all(&TAG, Absent);
+            untyped(headers, fields);
+        }
         Inside::Broken => assert_eq!(headers.reason(), Outcome::Malformed),
         Inside::Cut => assert_eq!(headers.reason(), Outcome::Truncated),
         Inside::Nothing => {
@@ -187,7 +209,7 @@ fn expected(frame: &Frame, headers: &Headers, notes: &mut Notes) -> Fields {
                 fields.put_all(absent, Absent);
             }
         }
-        Inside::Type(ether_type, rest) => typed(ether_type, rest, headers, &mut fields, notes),
+        Inside::Type(ether_type, rest) => typed(ether_type, rest, headers, fields, notes),
         Inside::Ip(version, rest) => {
             fields.put_all(&TAG, Absent);
             fields.put_all(&LABEL, Absent);
@@ -195,19 +217,17 @@ fn expected(frame: &Frame, headers: &Headers, notes: &mut Notes) -> Fields {
                 Some(version @ (4 | 6)) => {
                     let ether_type = if version == 4 { 0x0800 } else { 0x86dd };
                     fields.put(Source::EthType, Present(ether_type));
-                    ip(Some(version), rest, headers, &mut fields, notes);
+                    ip(Some(version), rest, headers, fields, notes);
                 }
                 Some(_) => assert_eq!(headers.reason(), Outcome::Malformed),
                 None => assert_eq!(headers.reason(), Outcome::Truncated),
             }
         }
     }
-    fields
 }
 
-fn link<'a>(frame: &'a Frame, fields: &mut Fields, notes: &mut Notes) -> Inside<'a> {
-    let bytes = &frame.bytes[..];
-    match frame.link {
+fn link<'a>(of: LinkType, bytes: &'a [u8], fields: &mut Fields, notes: &mut Notes) -> Inside<'a> {
+    match of {
         LinkType::Ethernet => {
             let Ok(theirs) = LaxSlicedPacket::from_ethernet(bytes) else {
                 assert!(bytes.len() < 14);
@@ -229,7 +249,7 @@ fn link<'a>(frame: &'a Frame, fields: &mut Fields, notes: &mut Notes) -> Inside<
             match LinuxSllHeaderSlice::from_slice(bytes) {
                 Ok(head) => match head.protocol_type() {
                     LinuxSllProtocolType::Ignored(_) | LinuxSllProtocolType::NetlinkProtocolType(_) => Inside::Nothing,
-                    of => Inside::Type(of.into(), &bytes[16..]),
+                    of => cooked(be16(&bytes[2..]), of.into(), &bytes[16..]),
                 },
                 Err(linux_sll::HeaderSliceError::Len(error)) => panic!("{error}"),
                 Err(linux_sll::HeaderSliceError::Content(_)) => {
@@ -251,14 +271,16 @@ fn link<'a>(frame: &'a Frame, fields: &mut Fields, notes: &mut Notes) -> Inside<
             }
             cooked(be16(&bytes[8..]), be16(bytes), &bytes[20..])
         }
+        LinkType::Ieee80211 => wlan(bytes, false, fields),
+        LinkType::Radiotap => radiotap(bytes, fields),
         LinkType::Loopback | LinkType::OpenBsdLoop => {
             fields.put_all(&ETH, Absent);
-            fields.put_all(&TAG, Absent);
-            fields.put_all(&LABEL, Absent);
             let Some((head, rest)) = bytes.split_first_chunk::<4>() else { return Inside::Cut };
             let either = [u32::from_be_bytes(*head), u32::from_le_bytes(*head)];
-            let orders = if frame.link == LinkType::Loopback { 2 } else { 1 };
-            if either[..orders].contains(&2) {
+            let orders = if of == LinkType::Loopback { 2 } else { 1 };
+            if let Some(ether_type) = either[..orders].iter().find(|number| (0x600..0x1_0000).contains(*number)) {
+                Inside::Type(*ether_type as u16, rest)
+            } else if either[..orders].contains(&2) {
                 Inside::Ip(Some(4), rest)
             } else if either[..orders].iter().any(|family| [10, 23, 24, 28, 30].contains(family)) {
                 Inside::Ip(Some(6), rest)
@@ -274,9 +296,9 @@ fn link<'a>(frame: &'a Frame, fields: &mut Fields, notes: &mut Notes) -> Inside<
         | LinkType::Pflog
         | LinkType::Nflog => {
             fields.put_all(&ETH, Absent);
-            let inside = logged_or_serial(frame.link, bytes);
+            let inside = logged_or_serial(of, bytes);
             // Cisco HDLC may have tags and labels.
-            let has_type = match frame.link {
+            let has_type = match of {
                 LinkType::PppHdlc => matches!(bytes.first(), None | Some(0x0f | 0x8f)),
                 link => link == LinkType::CiscoHdlc,
             };
@@ -288,7 +310,7 @@ fn link<'a>(frame: &'a Frame, fields: &mut Fields, notes: &mut Notes) -> Inside<
         }
         _ => {
             fields.put_all(&ETH, Absent);
-            let version = match frame.link {
+            let version = match of {
                 LinkType::Ipv4 => Some(4),
                 LinkType::Ipv6 => Some(6),
                 _ => None,
@@ -298,39 +320,59 @@ fn link<'a>(frame: &'a Frame, fields: &mut Fields, notes: &mut Notes) -> Inside<
     }
 }
 
-/// Returns the content that the head of a cooked frame states.
-///
-/// Frame relay, 802.11 with its radio header and netlink have no ether type.
-fn cooked(hardware: u16, protocol: u16, rest: &[u8]) -> Inside<'_> {
-    if matches!(hardware, 770 | 803 | 824) { Inside::Nothing } else { Inside::Type(protocol, rest) }
-}
-
 /// Puts the expected fields for an ether type and the bytes behind it.
+///
+/// The first VLAN tag counts, wherever it is. Behind a tag of another kind OpenFlow sees nothing.
 fn typed(mut ether_type: u16, mut rest: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
-    let theirs = LaxSlicedPacket::from_ether_type(EtherType(ether_type), rest);
-    let mut tags = 0;
-    for ext in &theirs.link_exts {
-        let LaxLinkExtSlice::Vlan(tag) = ext else {
-            notes.add("macsec");
-            break;
+    let (mut tags, mut fabric) = (0, None);
+    let is_cut = loop {
+        let len = match ether_type {
+            0x8100 | 0x88a8 | 0x9100 => 4,
+            0x8926 => 6,
+            0x893f => 8,
+            0x88e7 => 18,
+            _ => break false,
         };
-        if tags == 0 {
+        if len > 4 && fabric.is_none() {
+            fabric = Some(ether_type);
+        }
+        if rest.len() < len {
+            assert_eq!(headers.reason(), Outcome::Truncated);
+            break true;
+        }
+        if len == 4 && fields.get(Source::VlanVid) == Unknown {
+            let tag = etherparse::SingleVlanHeaderSlice::from_slice(rest).expect("four bytes");
             fields.put(Source::VlanVid, Present(tag.vlan_identifier().value().into()));
             fields.put(Source::VlanPcp, Present(tag.priority_code_point().value().into()));
         }
+        if tags == CONFIG.max_vlan_tags {
+            assert_eq!(headers.reason(), Outcome::VlanCap);
+            break true;
+        }
         tags += 1;
-        (ether_type, rest) = (tag.ether_type().0, &rest[4..]);
+        (ether_type, rest) = (be16(&rest[len - 2..]), &rest[len..]);
+    };
+    if !is_cut {
+        if fields.get(Source::VlanVid) == Unknown {
+            fields.put_all(&TAG, Absent);
+        }
+        network(ether_type, rest, 0, headers, fields, notes);
     }
-    if matches!(ether_type, 0x8100 | 0x88a8 | 0x9100) {
-        let reason =
-            if tags == CONFIG.max_vlan_tags && rest.len() >= 4 { Outcome::VlanCap } else { Outcome::Truncated };
-        assert_eq!(headers.reason(), reason);
-        return;
+    if let Some(ether_type) = fabric {
+        fields.put_all(&LABEL, Absent);
+        fields.put_all(&OPENFLOW, Absent);
+        fields.put(Source::EthType, Present(ether_type.into()));
     }
-    if tags == 0 {
-        fields.put_all(&TAG, Absent);
+}
+
+/// Puts the expected fields for an ether type that is no tag's and the bytes behind it.
+///
+/// `missing` bytes more are stated than there are.
+fn network(ether_type: u16, rest: &[u8], missing: usize, headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
+    if ether_type < 0x600 {
+        return of_802_3(ether_type, rest, headers, fields, notes);
     }
-    fields.put(Source::EthType, if ether_type < 0x600 { Absent } else { Present(ether_type.into()) });
+    fields.put(Source::EthType, Present(ether_type.into()));
     match ether_type {
         0x0800 | 0x86dd => {
             fields.put_all(&LABEL, Absent);
@@ -342,7 +384,7 @@ fn typed(mut ether_type: u16, mut rest: &[u8], headers: &Headers, fields: &mut F
             arp(rest, fields, notes);
         }
         0x8847 | 0x8848 => {
-            labels(rest, headers, fields, notes);
+            labels(rest, missing, headers, fields, notes);
             fields.put_all(&OPENFLOW, Absent);
         }
         0x8864 => {
@@ -356,6 +398,25 @@ fn typed(mut ether_type: u16, mut rest: &[u8], headers: &Headers, fields: &mut F
             fields.put_all(&OPENFLOW, Absent);
         }
     }
+}
+
+/// Puts the expected fields of an 802.3 frame from behind its length on.
+fn of_802_3(len: u16, rest: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
+    let len = usize::from(len);
+    let missing = len.saturating_sub(rest.len());
+    match links::llc(&rest[..rest.len().min(len)]) {
+        Inside::Type(ether_type, packet) => network(ether_type, packet, missing, headers, fields, notes),
+        Inside::Cut if missing > 0 => assert_eq!(headers.reason(), Outcome::Truncated),
+        _ => untyped(headers, fields),
+    }
+}
+
+/// Puts the fields of an 802.3 frame without an ether type, as OpenFlow sees it.
+fn untyped(headers: &Headers, fields: &mut Fields) {
+    assert_eq!(headers.reason(), Outcome::NotIp);
+    fields.put(Source::EthType, Present(0x05ff));
+    fields.put_all(&LABEL, Absent);
+    fields.put_all(&OPENFLOW, Absent);
 }
 
 /// Puts the expected fields of ARP as OpenFlow reads it.
@@ -388,7 +449,7 @@ fn arp(rest: &[u8], fields: &mut Fields, notes: &mut Notes) {
 }
 
 /// Puts the expected fields for a stack of labels and the bytes behind it.
-fn labels(rest: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
+fn labels(rest: &[u8], missing: usize, headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
     let (entries, _) = rest.as_chunks::<4>();
     let entries: Vec<u32> = entries.iter().map(|entry| u32::from_be_bytes(*entry)).collect();
     if let Some(first) = entries.first() {
@@ -396,10 +457,51 @@ fn labels(rest: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes
         fields.put(Source::MplsTc, Present((first >> 9 & 7).into()));
     }
     match entries.iter().position(|entry| entry & 0x100 != 0).map(|bottom| bottom + 1) {
-        Some(depth) if depth <= CAP => ip(None, &rest[depth * 4..], headers, fields, notes),
+        Some(depth) if depth <= CAP => {
+            let packet = &rest[depth * 4..];
+            match is_ip(packet, packet.len() + missing) {
+                None => assert_short(headers),
+                Some(true) => ip(None, packet, headers, fields, notes),
+                Some(false) => assert_eq!(headers.reason(), Outcome::NotIp, "{packet:02x?}"),
+            }
+        }
         _ if entries.len() > CAP => assert_eq!(headers.reason(), Outcome::MplsCap),
-        _ => assert_eq!(headers.reason(), Outcome::Truncated),
+        _ => assert_short(headers),
     }
+}
+
+/// Asserts that a packet is cut, which is a contradiction where an 802.3 frame states a length that ends there.
+fn assert_short(headers: &Headers) {
+    assert!(matches!(headers.reason(), Outcome::Truncated | Outcome::Malformed), "{headers:?}");
+}
+
+/// Whether a packet behind labels, of `whole` bytes with its trailer, is IP.
+///
+/// IPv4 has a right checksum and lengths, IPv6 at most 64 bytes of trailer.
+/// The result is `None` if its header is cut.
+fn is_ip(packet: &[u8], whole: usize) -> Option<bool> {
+    let head = match packet.first()? {
+        first @ 0x45..=0x4f => usize::from(first % 16) * 4,
+        0x60..=0x6f => 40,
+        _ => return Some(false),
+    };
+    if whole < head {
+        return Some(false);
+    }
+    if packet.len() < head {
+        return None;
+    }
+    let is_ipv4 = Ipv4HeaderSlice::from_slice(packet).is_ok_and(|head| {
+        let (len, total) = (head.slice().len(), usize::from(head.total_len()));
+        let fits = total == 0 || (len..=whole).contains(&total);
+        let sum: u32 = head.slice().chunks(2).map(|word| u32::from(be16(word))).sum();
+        fits && (sum >> 16) + (sum & 0xffff) == 0xffff
+    });
+    let is_ipv6 = Ipv6HeaderSlice::from_slice(packet).is_ok_and(|head| {
+        let end = 40 + usize::from(head.payload_length());
+        end <= whole && whole <= end + 64
+    });
+    Some(is_ipv4 || is_ipv6)
 }
 
 /// Puts the expected fields for a PPPoE session and the bytes behind it.
@@ -438,67 +540,4 @@ fn protocol(packet: &[u8]) -> Option<(Option<u8>, &[u8])> {
         _ => return None,
     };
     Some((if protocol == 0x21 { Some(4) } else { (protocol == 0x57).then_some(6) }, rest))
-}
-
-/// Returns the content of a frame of PPP, Cisco HDLC or a packet filter's log.
-fn logged_or_serial(link: LinkType, bytes: &[u8]) -> Inside<'_> {
-    let first = bytes.first().copied();
-    let of_family = |family: u8, packet| match family {
-        2 => Inside::Ip(Some(4), packet),
-        10 | 23 | 24 | 28 | 30 => Inside::Ip(Some(6), packet),
-        _ => Inside::Nothing,
-    };
-    let is_cisco = link == LinkType::PppHdlc && matches!(first, None | Some(0x0f | 0x8f));
-    match link {
-        _ if is_cisco || link == LinkType::CiscoHdlc => match bytes.get(2..4) {
-            Some(kind) => Inside::Type(be16(kind), &bytes[4..]),
-            None => Inside::Cut,
-        },
-        LinkType::Pflog => match (first, bytes.get(1)) {
-            (Some(len), Some(_)) if len < 4 => Inside::Broken,
-            (Some(len), Some(&family)) => match bytes.get(len.div_ceil(4) as usize * 4..) {
-                Some(packet) => of_family(family, packet),
-                None => Inside::Cut,
-            },
-            _ => Inside::Cut,
-        },
-        LinkType::Nflog => {
-            if bytes.len() < 4 || bytes[1] != 0 {
-                return if bytes.len() < 4 { Inside::Cut } else { Inside::Broken };
-            }
-            let mut at = 4;
-            while at + 4 <= bytes.len() {
-                let is_little = bytes[at + 3] == 0;
-                let pick = |low: usize, high: usize| usize::from(bytes[at + low]) | usize::from(bytes[at + high]) << 8;
-                let (len, kind) = if is_little { (pick(0, 1), pick(2, 3)) } else { (pick(1, 0), pick(3, 2)) };
-                if len < 4 || kind > 255 {
-                    return Inside::Broken;
-                }
-                if kind == 9 {
-                    return of_family(bytes[0], &bytes[at + 4..bytes.len().min(at + len)]);
-                }
-                at += len.div_ceil(4) * 4;
-            }
-            Inside::Cut
-        }
-        _ => {
-            let skipped = match (link, bytes) {
-                (LinkType::PppWithDirection, [_, 0xff, 3, ..]) => 3,
-                (LinkType::PppWithDirection, _) => 1,
-                (LinkType::PppPppd, [0 | 1, 3, ..]) | (_, [0xff, 3, ..]) => 2,
-                _ => 0,
-            };
-            // One byte does not show whether framing or a protocol begins.
-            let is_short = match link {
-                LinkType::PppWithDirection => bytes.get(1..) == Some(&[0xff]),
-                LinkType::PppPppd => matches!(bytes, [0 | 1 | 0xff]),
-                _ => bytes == [0xff],
-            };
-            match protocol(bytes.get(skipped..).unwrap_or_default()).filter(|_| !is_short) {
-                Some((Some(version), packet)) => Inside::Ip(Some(version), packet),
-                Some((None, _)) => Inside::Nothing,
-                None => Inside::Cut,
-            }
-        }
-    }
 }

@@ -249,7 +249,8 @@ impl Stretch {
         let frames = std::mem::take(&mut self.frames);
         if self.keep_packets {
             for packet in frames.iter() {
-                let headers = wire::parse_on(self.batch.config(), packet.interface, packet.link, packet.data);
+                let config = self.batch.config();
+                let headers = wire::parse_on(config, packet.interface, packet.link, packet.data, packet.original_len);
                 self.keep(Packet::Headers(headers), packet.original_len);
             }
         } else if let Some(link) = frames.plain_link() {

@@ -105,8 +105,11 @@ fn from_file(
         Input::Capture(mut capture) => loop {
             let Some(packet) = capture.next()? else { break None };
             if count == number {
-                let size = counted(packet.original_len.into(), "byte");
-                let headers = wire::parse_on(config, packet.interface, packet.link, packet.data);
+                let mut size = counted(packet.original_len.into(), "byte");
+                if let wire::LinkType::Other(_) = packet.link {
+                    size += &format!(" of {}, which is not read", packet.link);
+                }
+                let headers = wire::parse_on(config, packet.interface, packet.link, packet.data, packet.original_len);
                 break Some((size, Packet::Headers(Box::new(headers))));
             }
             count += 1;

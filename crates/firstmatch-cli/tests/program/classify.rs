@@ -196,6 +196,8 @@ fn link_types_that_are_not_read_are_named() {
         }
         let (_, out, _) = fixture.run(&["classify", "x.rules", "usb.pcap"]);
         assert!(out.contains(&format!("packets of {name} could not be read")), "{out}");
+        let (_, out, _) = fixture.run(&["explain", "x.rules", "usb.pcap#0"]);
+        assert!(out.contains(&format!(" of {name}, which is not read\n")), "{out}");
     }
 }
 

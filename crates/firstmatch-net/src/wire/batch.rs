@@ -192,7 +192,7 @@ impl Batch {
     #[inline(never)]
     fn push_uncommon(&mut self, interface: u32, link: LinkType, frame: &[u8], bytes: u32) -> Outcome {
         let mut headers = Headers::new(interface, self.config.metadata);
-        parse_frame(&self.config, link, frame, &mut headers);
+        parse_frame(&self.config, link, frame, bytes, &mut headers);
         self.push_headers(&headers, bytes)
     }
 

@@ -172,7 +172,7 @@ impl Batch {
             let (Some(parsed), Some(record)) = (uncommon.last_mut(), records.get_mut(first + usize::from(at))) else {
                 continue;
             };
-            parse_frame(config, LinkType::Ethernet, frame, &mut parsed.headers);
+            parse_frame(config, LinkType::Ethernet, frame, frame.len() as u32, &mut parsed.headers);
             let (schema, outcome) = route(groups, &parsed.headers);
             (parsed.schema, record.outcome) = (schema as u8, outcome);
             targets[usize::from(at) % CHUNK] =

@@ -30,6 +30,8 @@ pub(super) const METADATA: usize = 20;
 pub(super) const IN_PORT: usize = 22;
 /// Type of the routing headers, then a bit for each extension header in the low byte.
 pub(super) const EXT: usize = 23;
+/// Bytes on the wire that are missing behind the captured ones; no field.
+pub(super) const CUT: usize = 24;
 /// Number of words. It is a power of two, so that an index under a mask needs no bounds check.
 pub(super) const WORDS: usize = 32;
 

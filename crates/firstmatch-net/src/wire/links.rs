@@ -5,6 +5,9 @@
 use super::ip::{be16, from};
 use super::{LinkType, Outcome};
 
+/// Least ether type; a smaller number is the length of an 802.3 frame.
+pub(super) const ETHER_FIRST: u16 = 0x0600;
+
 /// Content of a frame, as its link header states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inside<'f> {
@@ -22,7 +25,7 @@ pub(super) enum Inside<'f> {
 ///
 /// | link | header |
 /// |---|---|
-/// | loopback | 4 bytes: protocol family |
+/// | loopback | 4 bytes: protocol family, or an ether type |
 /// | PPP | optional `ff 03`; protocol of one byte or two |
 /// | PPP with direction | 1 byte, then PPP |
 /// | PPP of pppd | direction in place of `ff`, then `03` and PPP |
@@ -34,10 +37,14 @@ pub(super) fn inside(link: LinkType, frame: &[u8]) -> Inside<'_> {
         LinkType::Ipv4 => Inside::Ip(Some(4), frame),
         LinkType::Ipv6 => Inside::Ip(Some(6), frame),
         LinkType::Loopback | LinkType::OpenBsdLoop => {
-            let Some((head, rest)) = frame.split_first_chunk::<4>() else { return Inside::Bad(Outcome::Truncated) };
+            let Some((head, rest)) = frame.split_first_chunk::<4>() else { return Inside::Type(None, &[]) };
             let big = u32::from_be_bytes(*head);
             let is_swapped = link == LinkType::Loopback && big > 0xffff;
-            of_family(if is_swapped { big.swap_bytes() } else { big }, rest)
+            let family = if is_swapped { big.swap_bytes() } else { big };
+            match u16::try_from(family) {
+                Ok(ether_type @ ETHER_FIRST..) => Inside::Type(Some(ether_type), rest),
+                _ => of_family(family, rest),
+            }
         }
         // Without a first byte it could be either.
         LinkType::PppHdlc if matches!(frame.first(), None | Some(0x0f | 0x8f)) => cisco(frame),
@@ -96,7 +103,10 @@ pub(super) fn ppp_protocol(packet: &[u8]) -> Option<(u16, &[u8])> {
 
 fn cisco(frame: &[u8]) -> Inside<'_> {
     match frame {
-        [_, _, high, low, rest @ ..] => Inside::Type(Some(be16([*high, *low])), rest),
+        [_, _, high, low, rest @ ..] => match be16([*high, *low]) {
+            ..ETHER_FIRST => Inside::NotIp,
+            ether_type => Inside::Type(Some(ether_type), rest),
+        },
         _ => Inside::Type(None, &[]),
     }
 }

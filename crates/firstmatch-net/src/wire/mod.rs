@@ -13,8 +13,14 @@
 //!
 //! - Ethernet with VLAN tags (0x8100, 0x88a8, 0x9100), Linux cooked captures, BSD loopback, raw IP; PPP in all its
 //!   framings, Cisco HDLC, and the logs of netfilter (NFLOG) and of OpenBSD's packet filter (PFLOG).
-//! - MPLS (0x8847, 0x8848): IP behind the stack, recognised by its first nibble. PPPoE sessions (0x8864): IP behind
-//!   PPP, no longer than PPPoE says.
+//! - Data frames of 802.11, bare or behind a radiotap or PPI header, and 802.3 frames: IP behind 802.2 with SNAP.
+//!   Encrypted frames and frames of several packets (A-MSDU) are [`Outcome::NotIp`]; later fragments of a frame are
+//!   [`Outcome::Fragment`].
+//! - Tags of virtual interfaces (VN-Tag, 0x8926), of port extenders (E-Tag, 0x893f) and of provider backbone bridges
+//!   (0x88e7, with the frame that it carries). They count as VLAN tags to [`Config::max_vlan_tags`] alone.
+//! - MPLS (0x8847, 0x8848): IP behind the stack. Nothing states what a stack carries, so it is IPv4 if its header
+//!   checksum and both of its lengths are right, IPv6 if its length leaves only padding, otherwise
+//!   [`Outcome::NotIp`]. PPPoE sessions (0x8864): IP behind PPP, no longer than PPPoE says.
 //! - IPv4 with options. The total length bounds the transport header, because bytes behind it are padding. A total
 //!   length of 0 (segmentation offload) means all that was captured.
 //! - IPv6 with hop-by-hop, routing, destination, authentication and fragment headers in any order, as Linux walks them.
@@ -45,10 +51,12 @@
 //! - ARP for IPv4 has its protocol addresses in `ipv4_src` (sender) and `ipv4_dst` (target), and the low byte of its
 //!   operation in `ip_proto`. To schemas of IP it is [`Outcome::NotIp`].
 //! - IPv6 has `ip_proto`, `ip_dscp` and ports, but no IPv4 addresses. ICMP has no ports.
-//! - A frame of any other ether type has none of them, and is classified. An 802.3 frame has no ether type either,
-//!   because LLC and SNAP are not read.
+//! - A frame of any other ether type has none of them, and is classified. An 802.3 frame has the ether type of its
+//!   SNAP header, or 0x05ff without one.
+//! - To these fields a frame ends at a VN-Tag, E-Tag or the tag of a provider backbone bridge, whose ether type it has.
+//!   A VLAN tag behind it counts, if it is the first.
 //! - Where a link has no Ethernet header, its addresses are absent and the ether type is that of the IP version. Linux
-//!   cooked captures keep the ether type, and the sender's address where it has 6 bytes.
+//!   cooked captures keep the ether type, and the sender's address where it has 6 bytes. 802.11 has both addresses.
 //! - The interface is the number that the capture gives it, or the index in the header of Linux cooked captures of
 //!   version 2. The metadata is [`Config::metadata`], or the number that [`Headers::with_metadata`] sets.
 //!
@@ -73,6 +81,7 @@ mod non_ip;
 mod outcome;
 mod parse;
 mod plan;
+mod wlan;
 
 use std::fmt;
 
@@ -111,10 +120,16 @@ pub enum LinkType {
     PppoeSession,
     /// Cisco HDLC (104).
     CiscoHdlc,
+    /// 802.11 (105).
+    Ieee80211,
     /// Log of OpenBSD's packet filter (117).
     Pflog,
+    /// 802.11 behind a radiotap header (127).
+    Radiotap,
     /// PPP with the direction in place of the address byte (166), as pppd writes it.
     PppPppd,
+    /// Frame of another link type behind a PPI header (192), mostly 802.11.
+    Ppi,
     /// PPP behind a byte for the direction (204).
     PppWithDirection,
     /// Log of Linux's netfilter (239).
@@ -136,10 +151,13 @@ impl LinkType {
             50 => Self::PppHdlc,
             51 => Self::PppoeSession,
             104 => Self::CiscoHdlc,
+            105 => Self::Ieee80211,
             108 => Self::OpenBsdLoop,
             113 => Self::LinuxSll,
             117 => Self::Pflog,
+            127 => Self::Radiotap,
             166 => Self::PppPppd,
+            192 => Self::Ppi,
             204 => Self::PppWithDirection,
             228 => Self::Ipv4,
             229 => Self::Ipv6,
@@ -159,10 +177,13 @@ impl LinkType {
             Self::PppoeSession => 51,
             Self::Raw => 101,
             Self::CiscoHdlc => 104,
+            Self::Ieee80211 => 105,
             Self::OpenBsdLoop => 108,
             Self::LinuxSll => 113,
             Self::Pflog => 117,
+            Self::Radiotap => 127,
             Self::PppPppd => 166,
+            Self::Ppi => 192,
             Self::PppWithDirection => 204,
             Self::Ipv4 => 228,
             Self::Ipv6 => 229,
@@ -235,7 +256,7 @@ pub struct Config {
     pub fragments: Fragments,
     /// Most extension headers of an IPv6 packet. One with more is unknown ([`Outcome::ExtensionCap`]).
     pub max_extension_headers: usize,
-    /// Most VLAN tags of a frame; one with more is unknown ([`Outcome::VlanCap`]).
+    /// Most tags of a frame; one with more is unknown ([`Outcome::VlanCap`]).
     pub max_vlan_tags: usize,
     /// Most MPLS labels that are read through.
     ///

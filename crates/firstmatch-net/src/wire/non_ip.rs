@@ -4,7 +4,7 @@
 
 use firstmatch_core::schema::Source;
 
-use super::headers::{DST, MPLS, NET, SRC, SourceSet};
+use super::headers::{CUT, DST, MPLS, NET, SRC, SourceSet};
 use super::ip::{IPV4_ADDRESSES, be16, from, ipv4, ipv6};
 use super::links::ppp_protocol;
 use super::{Config, Headers, Outcome};
@@ -12,9 +12,6 @@ use super::{Config, Headers, Outcome};
 pub(super) const LABEL: SourceSet = SourceSet::of(&[Source::MplsLabel, Source::MplsTc]);
 
 /// Reads a label stack and the IP packet behind it.
-///
-/// Only the packet's first nibble shows what a stack carries (RFC 4928). A pseudowire whose payload happens to begin
-/// with 4 or 6 is taken for IP, as routers do.
 pub(super) fn mpls(config: &Config, mut rest: &[u8], out: &mut Headers) -> Outcome {
     const BOTTOM: u32 = 0x100;
     let mut labels = 0;
@@ -34,18 +31,64 @@ pub(super) fn mpls(config: &Config, mut rest: &[u8], out: &mut Headers) -> Outco
             break;
         }
     }
-    match rest.first().map(|first| first >> 4) {
-        None => Outcome::Truncated,
-        Some(4) => ipv4(config, rest, out),
-        Some(6) => ipv6(config, rest, out),
-        Some(_) => Outcome::NotIp,
+    match version(rest, rest.len() + out.words[CUT] as usize) {
+        Ok(4) => ipv4(config, rest, out),
+        Ok(_) => ipv6(config, rest, out),
+        Err(outcome) => outcome,
+    }
+}
+
+/// Returns the version of the IP packet behind a label stack, `len` bytes long on the wire with what follows it.
+///
+/// Nothing states what a stack carries (RFC 4928). The address of a frame in a pseudowire may begin with the nibble 4
+/// or 6, too. IPv4 has a header checksum, and no more bytes than there are. IPv6 has no checksum, so that its length
+/// must leave no more than padding behind the packet.
+fn version(packet: &[u8], len: usize) -> Result<u8, Outcome> {
+    /// Most bytes behind an IPv6 packet: padding of a short frame, its check sequence, trailers of switches.
+    const PADDING: usize = 64;
+    let first = *packet.first().ok_or(Outcome::Truncated)?;
+    let (version, head_len) = match first >> 4 {
+        4 => (4, usize::from(first & 15) * 4),
+        6 => (6, 40),
+        _ => return Err(Outcome::NotIp),
+    };
+    if head_len < 20 || len < head_len {
+        return Err(Outcome::NotIp);
+    }
+    let head = packet.get(..head_len).ok_or(Outcome::Truncated)?;
+    let words = || head.as_chunks::<2>().0.iter().map(|word| be16(*word));
+    let stated = |at: usize| words().nth(at).map_or(0, usize::from);
+    let is_ip = if version == 4 {
+        let sum = words().map(u64::from).sum::<u64>();
+        // A sum of 0 is that of zeros alone, so that its rest is never 0 here.
+        sum % 0xffff == 0 && (stated(1) == 0 || (head_len..=len).contains(&stated(1)))
+    } else {
+        let end = head_len + stated(2);
+        (end..=end + PADDING).contains(&len)
+    };
+    if is_ip { Ok(version) } else { Err(Outcome::NotIp) }
+}
+
+/// Reads the first `len` bytes of `rest`, behind which there is only padding.
+pub(super) fn bounded(
+    rest: &[u8],
+    len: u16,
+    out: &mut Headers,
+    read: impl FnOnce(&[u8], &mut Headers) -> Outcome,
+) -> Outcome {
+    let len = usize::from(len);
+    let payload = rest.get(..len).unwrap_or(rest);
+    out.words[CUT] = (len - payload.len()) as u32;
+    match read(payload, out) {
+        // The capture has all of the payload, so the packet itself is too short.
+        Outcome::Truncated if payload.len() == len => Outcome::Malformed,
+        outcome => outcome,
     }
 }
 
 /// Reads the headers of a PPPoE session (RFC 2516) and of PPP, and the IP packet behind them.
 ///
-/// The length that PPPoE states bounds the packet, because the bytes after it are padding.
-/// `ppp` reads the PPP packet.
+/// The length that PPPoE states bounds the packet. `ppp` reads the PPP packet.
 pub(super) fn pppoe(
     config: &Config,
     rest: &[u8],
@@ -61,13 +104,7 @@ pub(super) fn pppoe(
     if code != SESSION_DATA {
         return Outcome::NotIp;
     }
-    let (behind, len) = (from(rest, 6), usize::from(be16([a, b])));
-    let payload = behind.get(..len).unwrap_or(behind);
-    match ppp(config, payload, out) {
-        // The capture has all of the payload, so the packet itself is too short.
-        Outcome::Truncated if behind.len() >= len => Outcome::Malformed,
-        outcome => outcome,
-    }
+    bounded(from(rest, 6), be16([a, b]), out, |payload, out| ppp(config, payload, out))
 }
 
 /// Reads a PPP packet without framing (RFC 1661).

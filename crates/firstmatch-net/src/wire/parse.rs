@@ -2,10 +2,11 @@
 
 use firstmatch_core::schema::Source;
 
-use super::headers::{ETH_DST, ETH_SRC, ETH_TYPE, IN_PORT, SourceSet, VLAN};
+use super::headers::{CUT, ETH_DST, ETH_SRC, ETH_TYPE, IN_PORT, SourceSet, VLAN};
 use super::ip::{be16, ipv4, ipv6};
-use super::links::{Inside, inside, ppp};
-use super::non_ip::{self, LABEL, arp, mpls, pppoe};
+use super::links::{ETHER_FIRST, Inside, inside, ppp};
+use super::non_ip::{self, LABEL, arp, bounded, mpls, pppoe};
+use super::wlan::{Wlan, llc, ppi, radiotap, wlan};
 use super::{Config, Headers, LinkType, Outcome};
 
 const VLAN_TAG: SourceSet = SourceSet::of(&[Source::VlanVid, Source::VlanPcp]);
@@ -22,22 +23,29 @@ const ETHER_IPV6: u16 = 0x86dd;
 const ETHER_MPLS: u16 = 0x8847;
 const ETHER_MPLS_MULTICAST: u16 = 0x8848;
 const ETHER_PPP_SESSION: u16 = 0x8864;
-/// Least ether type; a smaller number is the length of an 802.3 frame.
-const ETHER_FIRST: u16 = 0x0600;
+/// Tag of a virtual interface, of 4 bytes.
+const VN_TAG: u16 = 0x8926;
+/// Tag of a port extender (802.1BR), of 6 bytes.
+const E_TAG: u16 = 0x893f;
+/// Tag of a service of a provider backbone bridge (802.1ah).
+const I_TAG: u16 = 0x88e7;
+/// Number that OpenFlow writes where an 802.3 frame has no ether type.
+const ETHER_NONE: u16 = 0x05ff;
 
-/// Finds the headers of one frame of interface 0. Never panics, allocates nothing.
+/// Finds the headers of one whole frame of interface 0. Never panics, allocates nothing.
 #[inline]
 pub fn parse(config: &Config, link: LinkType, frame: &[u8]) -> Headers {
-    parse_on(config, 0, link, frame)
+    parse_on(config, 0, link, frame, frame.len() as u32)
 }
 
-/// Finds the headers of one frame of the interface `interface`. Never panics, allocates nothing.
+/// Finds the headers of one frame of the interface `interface`, `bytes` long on the wire.
 ///
-/// A frame that names another interface itself, as Linux cooked captures of version 2 do, keeps that one.
+/// A frame that names another interface itself, as Linux cooked captures of version 2 do, keeps that one. Of a frame
+/// that the capture cut, `frame` is shorter than `bytes`. Never panics, allocates nothing.
 #[inline]
-pub fn parse_on(config: &Config, interface: u32, link: LinkType, frame: &[u8]) -> Headers {
+pub fn parse_on(config: &Config, interface: u32, link: LinkType, frame: &[u8], bytes: u32) -> Headers {
     let mut headers = Headers::new(interface, config.metadata);
-    parse_frame(config, link, frame, &mut headers);
+    parse_frame(config, link, frame, bytes, &mut headers);
     headers
 }
 
@@ -46,14 +54,15 @@ pub fn parse_on(config: &Config, interface: u32, link: LinkType, frame: &[u8]) -
 /// It is faster than [`parse_on`], because it moves no headers. Moving them stalls on failed store forwarding: the
 /// loads of the copy are wider than the stores just before them.
 #[inline]
-pub fn parse_into(config: &Config, interface: u32, link: LinkType, frame: &[u8], out: &mut Headers) {
+pub fn parse_into(config: &Config, interface: u32, link: LinkType, frame: &[u8], bytes: u32, out: &mut Headers) {
     *out = Headers::new(interface, config.metadata);
-    parse_frame(config, link, frame, out);
+    parse_frame(config, link, frame, bytes, out);
 }
 
 /// Finds the headers of one frame; `out` is still as [`Headers::new`] returns it.
 #[inline(never)]
-pub(super) fn parse_frame(config: &Config, link: LinkType, frame: &[u8], out: &mut Headers) {
+pub(super) fn parse_frame(config: &Config, link: LinkType, frame: &[u8], bytes: u32, out: &mut Headers) {
+    out.words[CUT] = bytes.saturating_sub(frame.len() as u32);
     out.reason = read_link(config, link, frame, out);
 }
 
@@ -105,6 +114,13 @@ fn other_link(config: &Config, link: LinkType, frame: &[u8], out: &mut Headers) 
             let outcome = pppoe(config, frame, out, |config, packet, out| behind(config, ppp(packet), out));
             if outcome == Outcome::NotIp { behind(config, Inside::NotIp, out) } else { outcome }
         }
+        LinkType::Ieee80211 => radio(config, wlan(frame, false), out),
+        LinkType::Radiotap => radio(config, radiotap(frame).and_then(|(frame, is_padded)| wlan(frame, is_padded)), out),
+        LinkType::Ppi => match ppi(frame) {
+            Ok((LinkType::Ppi, _)) => Outcome::Malformed,
+            Ok((link, frame)) => read_link(config, link, frame, out),
+            Err(outcome) => outcome,
+        },
         _ => behind(config, inside(link, frame), out),
     }
 }
@@ -127,6 +143,51 @@ fn behind(config: &Config, inside: Inside<'_>, out: &mut Headers) -> Outcome {
         }
         Inside::Bad(outcome) => outcome,
     }
+}
+
+/// Reads what is behind the header of an 802.11 frame.
+fn radio(config: &Config, wlan: Result<Wlan<'_>, Outcome>, out: &mut Headers) -> Outcome {
+    let (addresses, content) = match wlan {
+        Ok(Wlan::Data { addresses, content }) => (addresses, content),
+        Ok(Wlan::NoData) => return behind(config, Inside::NotIp, out),
+        Err(outcome) => return outcome,
+    };
+    let [destination, source] = addresses;
+    put_mac(out, ETH_DST, destination);
+    put_mac(out, ETH_SRC, source);
+    out.present = out.present.union(ETH_ADDRESSES);
+    content.map_or_else(|outcome| outcome, |payload| of_802_2(config, payload, out))
+}
+
+/// Reads a packet behind an 802.2 header, whose length nothing states.
+fn of_802_2(config: &Config, payload: &[u8], out: &mut Headers) -> Outcome {
+    match llc(payload) {
+        Inside::Type(Some(ether_type), packet) => ether(config, ether_type, packet, out),
+        Inside::NotIp => {
+            out.absent = out.absent.union(VLAN_TAG);
+            untyped(out)
+        }
+        _ => Outcome::Truncated,
+    }
+}
+
+/// Reads an 802.3 frame from its length on.
+fn of_802_3(config: &Config, len: u16, rest: &[u8], out: &mut Headers) -> Outcome {
+    out.present = out.present.minus(TYPE);
+    let is_whole = rest.len() >= usize::from(len);
+    bounded(rest, len, out, |payload, out| match llc(payload) {
+        Inside::Type(Some(ether_type), packet) => network(config, ether_type, packet, out),
+        Inside::Type(None, _) if !is_whole => Outcome::Truncated,
+        _ => untyped(out),
+    })
+}
+
+/// Notes that an 802.3 frame has no ether type, as OpenFlow does.
+fn untyped(out: &mut Headers) -> Outcome {
+    out.words[ETH_TYPE] = ETHER_NONE.into();
+    out.present = out.present.union(TYPE);
+    out.absent = out.absent.union(NOTHING_INSIDE);
+    Outcome::NotIp
 }
 
 /// Reads IP that no ether type announces, of `version`.
@@ -156,47 +217,75 @@ fn cooked_source(len: u16, address: [u8; 6], out: &mut Headers) {
 /// Reads a cooked capture from its ether type on.
 ///
 /// Frame relay (770), 802.11 with a radio header (803) and netlink (824) have none: that place of the header means
-/// nothing there, or something else.
+/// nothing there, or something else. A number that is too small names what is in its place: 4 is 802.2.
 fn cooked(config: &Config, hardware: u16, protocol: u16, rest: &[u8], out: &mut Headers) -> Outcome {
-    if matches!(hardware, 770 | 803 | 824) {
-        out.absent = out.absent.union(VLAN_TAG).union(TYPE).union(NOTHING_INSIDE);
-        return Outcome::NotIp;
+    const LLC: u16 = 4;
+    match protocol {
+        _ if matches!(hardware, 770 | 803 | 824) => {}
+        LLC => return of_802_2(config, rest, out),
+        ETHER_FIRST.. => return ether(config, protocol, rest, out),
+        _ => {}
     }
-    ether(config, protocol, rest, out)
+    out.absent = out.absent.union(VLAN_TAG).union(TYPE).union(NOTHING_INSIDE);
+    Outcome::NotIp
 }
 
+/// Returns the number of bytes behind the ether type of a tag, with the next ether type; 0 for what is no tag.
 #[inline]
-fn is_tag(ether_type: u16) -> bool {
-    matches!(ether_type, 0x8100 | 0x88a8 | 0x9100)
+fn tag_len(ether_type: u16) -> usize {
+    match ether_type {
+        0x8100 | 0x88a8 | 0x9100 => 4,
+        VN_TAG => 6,
+        E_TAG => 8,
+        // A service instance, then the two addresses of the frame of a customer.
+        I_TAG => 18,
+        _ => 0,
+    }
 }
 
 #[inline]
 fn ether(config: &Config, ether_type: u16, rest: &[u8], out: &mut Headers) -> Outcome {
-    if is_tag(ether_type) {
-        return tagged(config, rest, out);
+    if tag_len(ether_type) > 0 {
+        return tagged(config, ether_type, rest, out);
     }
     out.absent = out.absent.union(VLAN_TAG);
     network(config, ether_type, rest, out)
 }
 
-fn tagged(config: &Config, mut rest: &[u8], out: &mut Headers) -> Outcome {
-    let mut tags = 0;
-    loop {
-        let Some((tag, inner)) = rest.split_first_chunk::<4>() else { return Outcome::Truncated };
-        if tags == 0 {
-            out.words[VLAN] = be16([tag[0], tag[1]]).into();
+/// Reads tags and the packet behind them.
+///
+/// The first VLAN tag counts. To OpenFlow a frame ends at its first tag of another kind.
+fn tagged(config: &Config, mut ether_type: u16, mut rest: &[u8], out: &mut Headers) -> Outcome {
+    let (mut tags, mut seen_as) = (0, None);
+    let outcome = loop {
+        let len = tag_len(ether_type);
+        if len == 0 {
+            out.absent = out.absent.union(VLAN_TAG.minus(out.present));
+            break network(config, ether_type, rest, out);
+        }
+        if len > 4 {
+            seen_as = seen_as.or(Some(ether_type));
+        }
+        let Some((&[.., high, low], inner)) = rest.split_at_checked(len) else { break Outcome::Truncated };
+        if let (4, &[a, b, ..]) = (len, rest)
+            && !out.present.contains(Source::VlanVid)
+        {
+            out.words[VLAN] = be16([a, b]).into();
             out.present = out.present.union(VLAN_TAG);
         }
         if tags >= config.max_vlan_tags {
-            return Outcome::VlanCap;
+            break Outcome::VlanCap;
         }
         tags += 1;
-        let ether_type = be16([tag[2], tag[3]]);
-        if !is_tag(ether_type) {
-            return network(config, ether_type, inner, out);
-        }
-        rest = inner;
+        (ether_type, rest) = (be16([high, low]), inner);
+    };
+    if let Some(ether_type) = seen_as {
+        hide(out);
+        out.words[ETH_TYPE] = ether_type.into();
+        out.present = out.present.minus(LABEL).union(TYPE);
+        out.absent = out.absent.union(LABEL).minus(TYPE);
     }
+    outcome
 }
 
 #[inline]
@@ -234,12 +323,9 @@ fn other_network(config: &Config, ether_type: u16, rest: &[u8], out: &mut Header
             hide(out);
             outcome
         }
+        ..ETHER_FIRST => of_802_3(config, ether_type, rest, out),
         _ => {
             out.absent = out.absent.union(NOTHING_INSIDE);
-            if ether_type < ETHER_FIRST {
-                out.present = out.present.minus(TYPE);
-                out.absent = out.absent.union(TYPE);
-            }
             Outcome::NotIp
         }
     }

@@ -110,7 +110,7 @@ impl Plan {
             let index = index as u8;
             let sample = sample(index);
             let mut headers = Headers::new(0, config.metadata);
-            parse_frame(config, LinkType::Ethernet, &sample, &mut headers);
+            parse_frame(config, LinkType::Ethernet, &sample, sample.len() as u32, &mut headers);
             let (group, outcome) = route(&headers);
             let extractor = extractor(group).filter(|_| headers.reason() == Outcome::Complete)?;
             Kind::new(index, &headers, extractor, group, outcome)

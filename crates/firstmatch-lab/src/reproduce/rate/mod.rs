@@ -328,8 +328,7 @@ impl Bench<'_> {
         let partition = plane.partition();
         let stages = times.stages();
         let high = (stages.mpps(partition) * 1.5e6) as u64;
-        let found =
-            highest(high, |rate, nanos| simulate(&times.model(&costs, plane.assignment(), rate, false), nanos));
+        let found = highest(high, |rate, nanos| simulate(&times.model(&costs, plane.assignment(), rate, false), nanos));
         let cache = stages.cache / partition.cache as f64;
         Ok(Found {
             name: plane.name.clone(),
