@@ -50,7 +50,7 @@ before it, and the exit code is 2.")]
     /// Say which rule decides about a packet, which would have been next, and why another does not match
     #[command(after_help = "\
 A packet by hand:
-  PROTOCOL SRC[:PORT] > DST[:PORT] [type N] [code N] [flags N] [vlan N]
+  PROTOCOL SRC[:PORT] > DST[:PORT] [type N] [code N] [flags FLAGS] [vlan N]
 
 Examples:
   firstmatch explain edge.rules 'tcp 10.1.2.3:4040 > 192.0.2.7:443'

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, anyhow, bail};
 use firstmatch_core::schema::Family;
-use firstmatch_formats::native::{icmp_type_number, protocol_number};
+use firstmatch_formats::native::{icmp_type_number, protocol_number, tcp_flag};
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
@@ -16,7 +16,7 @@ const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
 const UDPLITE: u8 = 136;
 
-const FORM: &str = "PROTOCOL SRC[:PORT] > DST[:PORT] [type N] [code N] [flags N] [vlan N]";
+const FORM: &str = "PROTOCOL SRC[:PORT] > DST[:PORT] [type N] [code N] [flags FLAGS] [vlan N]";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Packet {
@@ -78,7 +78,11 @@ fn parse_words(text: &str) -> anyhow::Result<Packet> {
                 packet.icmp_type = icmp_type_number(family, value).map_or_else(byte, Ok)?;
             }
             "code" if is_icmp => packet.icmp_code = byte()?,
-            "flags" if proto == TCP => packet.tcp_flags = byte()?,
+            "flags" if proto == TCP => {
+                let flags = flags(value).or_else(|| byte().ok());
+                packet.tcp_flags = flags
+                    .ok_or_else(|| anyhow!("`{key} {value}`: expected flags such as syn,ack, or a number up to 255"))?;
+            }
             "vlan" => {
                 let id = u16::try_from(number()?).ok().filter(|&id| id < 4096);
                 packet.vlan = Some(id.ok_or_else(|| anyhow!("`{key} {value}`: at most 4095"))?);
@@ -88,6 +92,11 @@ fn parse_words(text: &str) -> anyhow::Result<Packet> {
         }
     }
     Ok(packet)
+}
+
+/// Reads the flags that are set, by name, as `syn,ack`.
+fn flags(text: &str) -> Option<u8> {
+    text.split(',').try_fold(0, |all, name| Some(all | tcp_flag(name)?))
 }
 
 /// Reads a number, decimal or hexadecimal after `0x`, without a sign.

@@ -40,6 +40,33 @@ fn rules_asked_about() {
 }
 
 #[test]
+fn rules_and_packets_by_names() {
+    let fixture = Fixture::new("names");
+    fixture.write(
+        "new.rules",
+        "deny tcp syn,!ack dport ssh src 10.0.0.0/8\npermit tcp established dport > 1023\ndeny icmp_code port-unreachable\n",
+    );
+    for (packet, line) in [
+        ("tcp 10.1.2.3:4040 > 192.0.2.7:22 flags syn", 1),
+        ("tcp 10.1.2.3:4040 > 192.0.2.7:22 flags syn,psh", 1),
+        ("tcp 10.1.2.3:4040 > 192.0.2.7:4000 flags syn,ack", 2),
+        ("tcp 10.1.2.3:4040 > 192.0.2.7:4000 flags rst", 2),
+        ("tcp 10.1.2.3:4040 > 192.0.2.7:22 flags syn,ack", 0),
+        ("tcp 10.1.2.3:4040 > 192.0.2.7:4000 flags syn", 0),
+        ("icmp 10.0.0.1 > 10.0.0.2 type 3 code 3", 3),
+        ("icmp 10.0.0.1 > 10.0.0.2 type 11 code 3", 0),
+        ("icmpv6 ::1 > ::2 type 1 code 4", 3),
+        ("icmpv6 ::1 > ::2 type 1 code 3", 0),
+    ] {
+        let (code, out, err) = fixture.run(&["explain", "new.rules", packet]);
+        let by = if line > 0 { format!("by new.rules:{line}") } else { "no rule matches".to_owned() };
+        assert!(code == 0 && err.is_empty() && out.contains(&by), "{packet}: {out}{err}");
+    }
+    let (code, _, err) = fixture.run(&["explain", "new.rules", "tcp 10.1.2.3:1 > 192.0.2.7:2 flags syn,akc"]);
+    assert!(code == 2 && err.contains("`flags syn,akc`: expected"), "{code} {err}");
+}
+
+#[test]
 fn rules_of_one_family() {
     let fixture = Fixture::new("families");
     fixture.write(

@@ -60,6 +60,14 @@ pub(crate) enum Takes {
     IcmpType {
         names: bool,
     },
+    /// ICMP codes; names as for types.
+    IcmpCode {
+        names: bool,
+    },
+    /// Ports: numbers, and names of services.
+    Port,
+    /// Numbers, and names of TCP flags.
+    TcpFlags,
     /// Numbers, and names of extension headers of IPv6, each of which tests its bit.
     ExtHeaders,
     Number,
@@ -74,7 +82,7 @@ impl<'t> Fields<'t> {
             let mut info = FieldInfo::of_source(source, Family::Ipv6);
             match &mut info.takes {
                 Takes::Address(family) => *family = None,
-                Takes::IcmpType { names } => *names = true,
+                Takes::IcmpType { names } | Takes::IcmpCode { names } => *names = true,
                 _ => {}
             }
             info
@@ -107,7 +115,7 @@ impl<'t> Fields<'t> {
             let mut info = FieldInfo::of(field, family);
             match &mut info.takes {
                 Takes::Address(family) if schemas.len() > 1 => *family = None,
-                Takes::IcmpType { names } if schemas.len() > 1 => *names = true,
+                Takes::IcmpType { names } | Takes::IcmpCode { names } if schemas.len() > 1 => *names = true,
                 _ => {}
             }
             info
@@ -133,6 +141,11 @@ impl<'t> Fields<'t> {
 
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.infos.iter().position(|f| f.name == name)
+    }
+
+    /// Returns the field that a header field fills.
+    pub(super) fn of_source(&self, source: Source) -> Option<usize> {
+        self.infos.iter().position(|f| f.source == Some(source))
     }
 
     /// Returns the field that a protocol's name alone stands for.
@@ -174,7 +187,7 @@ impl<'t> FieldInfo<'t> {
         let mut info = Self::new(field.name(), field.width(), field.kind(), field.source());
         match (&mut info.takes, family) {
             (Takes::Address(of), Some(_)) => *of = family,
-            (Takes::IcmpType { names }, Some(_)) => *names = true,
+            (Takes::IcmpType { names } | Takes::IcmpCode { names }, Some(_)) => *names = true,
             _ => {}
         }
         info
@@ -184,12 +197,17 @@ impl<'t> FieldInfo<'t> {
         u128::MAX >> (128 - self.width)
     }
 
-    /// Describes the values that it takes, for messages.
-    pub(super) fn wants(&self) -> String {
-        let number = || match self.width {
+    /// Describes the numbers that it takes, for messages.
+    pub(super) fn wants_number(&self) -> String {
+        match self.width {
             ..=32 => format!("a number up to {}", self.max()),
             width => format!("a number of at most {width} bits"),
-        };
+        }
+    }
+
+    /// Describes the values that it takes, for messages.
+    pub(super) fn wants(&self) -> String {
+        let number = || self.wants_number();
         match self.takes {
             Takes::Address(None) => "an address, a prefix or a range of addresses".into(),
             Takes::Address(Some(family)) => {
@@ -201,7 +219,10 @@ impl<'t> FieldInfo<'t> {
             Takes::Protocol => format!("a protocol's name or {}", number()),
             Takes::EtherType => format!("the name of an ether type or {}", number()),
             Takes::IcmpType { names: true } => format!("the name of an ICMP type or {}", number()),
+            Takes::IcmpCode { names: true } => format!("the name of an ICMP code or {}", number()),
             Takes::ExtHeaders => format!("the name of an extension header or {}", number()),
+            Takes::Port => format!("the name of a service or {}", number()),
+            Takes::TcpFlags => format!("TCP flags such as `syn,!ack` or {}", number()),
             _ => number(),
         }
     }
@@ -211,6 +232,8 @@ impl<'t> FieldInfo<'t> {
         match self.takes {
             Takes::Address(None) => "an address".into(),
             Takes::Address(Some(family)) => format!("an {} address", family.pretty()),
+            // A name of these is a test of one bit.
+            Takes::ExtHeaders | Takes::TcpFlags => self.wants_number(),
             _ => self.wants(),
         }
     }
@@ -226,6 +249,9 @@ fn takes(source: Option<Source>, width: u32) -> Takes {
         (Some(Source::Proto | Source::IpProto), _) => Takes::Protocol,
         (Some(Source::EthType), _) => Takes::EtherType,
         (Some(Source::IcmpType), _) => Takes::IcmpType { names: false },
+        (Some(Source::IcmpCode), _) => Takes::IcmpCode { names: false },
+        (Some(Source::SrcPort | Source::DstPort | Source::TpSrc | Source::TpDst), _) => Takes::Port,
+        (Some(Source::TcpFlags), _) => Takes::TcpFlags,
         (Some(Source::ExtHeaders), _) => Takes::ExtHeaders,
         (None, 32) => Takes::NumberOrAddress(Family::Ipv4),
         (None, 128) => Takes::NumberOrAddress(Family::Ipv6),

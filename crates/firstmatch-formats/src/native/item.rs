@@ -4,7 +4,7 @@ use super::correction;
 use super::fields::{FieldInfo, Takes};
 use super::lexer::{Kind, Lexer, described};
 use super::literal::{Value, free_bits, value};
-use super::names;
+use super::{flags, icmp, names, services};
 use crate::report::{Message, Span, quote};
 use firstmatch_core::rule::Test;
 use firstmatch_core::schema::{ExtensionHeader, Family, Kind as FieldKind};
@@ -19,7 +19,16 @@ pub(super) enum Class {
     EtherType,
     /// Name of a protocol that is also the name of an ether type, with this number.
     ProtocolOrEtherType(u16),
+    /// Name of a protocol that is also the name of a service, with this port.
+    ProtocolOrService(u16),
+    Service,
     IcmpType,
+    /// Name of an ICMP code, with the name of its type.
+    IcmpCode(&'static str),
+    /// Flags under a mask of these.
+    TcpFlags,
+    /// Numbers from the lower end of the test on; the field has the upper end.
+    AtLeast,
     /// Name of an extension header of IPv6 that is no protocol's name too.
     ///
     /// The test has the header's bit as value and as mask.
@@ -44,11 +53,13 @@ pub(super) struct Context<'t> {
     pub(super) own_schema: bool,
     /// Whether the item is part of one rule for an existing set, and there is no file.
     pub(super) is_single: bool,
+    /// Whether commas part values, of which one is enough.
+    pub(super) in_list: bool,
 }
 
 /// One test of an item.
 ///
-/// The name of an ICMP type makes two: one for each family.
+/// The name of an ICMP type or code makes two: one for each family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
     pub(super) class: Class,
@@ -65,6 +76,21 @@ pub(super) enum Fault {
 /// Reads an item that is no reference to a set, and passes its entries to `emit`.
 pub(super) fn item(lexer: &mut Lexer<'_>, context: Context<'_>, emit: &mut dyn FnMut(Entry)) -> Result<Span, Fault> {
     let first = lexer.span;
+    let takes = context.info.map(|info| info.takes);
+    match lexer.kind {
+        Kind::Word if flags::is_name(lexer.word()) => return tcp_flags(lexer, context, emit),
+        Kind::Not if matches!(takes, None | Some(Takes::TcpFlags | Takes::Anything)) => {
+            return tcp_flags(lexer, context, emit);
+        }
+        Kind::Not => {
+            let message = Message::new("`!` before a value").expected("`not` behind the field: `dport not 22`");
+            return Err(Fault::Syntax(first, message));
+        }
+        Kind::Less | Kind::LessOrEqual | Kind::Greater | Kind::GreaterOrEqual => {
+            return comparison(lexer, context, emit);
+        }
+        _ => {}
+    }
     if lexer.kind != Kind::Word {
         let what = format!("{} where a value should be", described(lexer.kind, lexer.word()));
         return Err(Fault::Syntax(first, Message::new(what).expected("a value, a name or `$` and the name of a set")));
@@ -108,34 +134,103 @@ fn name(
         let what = format!("a name before {}", lexer.kind.name());
         return Err(skip(lexer, span, Message::new(what).expected("a number: ranges and masks take no names")));
     }
-    let only = context.only;
     let ether_type = names::ether_type(word).filter(|_| context.own_schema);
+    let mut one = |class, number: u16| emit(Entry { class, family: None, test: Test::Value(number.into()) });
     if let Some(number) = names::protocol(word) {
-        let class = ether_type.map_or(Class::Protocol, Class::ProtocolOrEtherType);
-        emit(Entry { class, family: None, test: Test::Value(number.into()) });
+        let service = services::service_port(word).map(Class::ProtocolOrService);
+        one(ether_type.map(Class::ProtocolOrEtherType).or(service).unwrap_or(Class::Protocol), number.into());
     } else if let Some(number) = ether_type {
-        emit(Entry { class: Class::EtherType, family: None, test: Test::Value(number.into()) });
-    } else if let Some(numbers) = names::icmp_type(word) {
-        let mut numbers = numbers.into_iter().filter(|(family, _)| only.is_none_or(|only| only == *family));
-        let mut any = false;
-        for (family, number) in numbers.by_ref().filter_map(|(family, number)| Some((family, number?))) {
-            any = true;
-            emit(Entry { class: Class::IcmpType, family: Some(family), test: Test::Value(number.into()) });
-        }
-        if let (false, Some(only)) = (any, only) {
-            let what = format!("{} does not exist in {}", quote(word), only.pretty());
-            return Err(Fault::Meaning(span, Message::new(what)));
-        }
+        one(Class::EtherType, number);
+    } else if let Some(port) = services::service_port(word)
+        && (takes_services(context) || meant(word, context).is_none())
+    {
+        one(Class::Service, port);
     } else if let Some(header) = ExtensionHeader::by_name(word) {
         emit(Entry { class: Class::ExtHeader, family: None, test: bit_of(header) });
     } else {
-        let ether_types = if context.own_schema { &names::ETHER_TYPES[..] } else { &[] };
-        let known = names::PROTOCOLS.iter().map(|p| p.0).chain(names::ICMP_TYPES.iter().map(|t| t.0));
-        let known = known.chain(ether_types.iter().map(|t| t.0)).chain(ExtensionHeader::ALL.map(|h| h.name));
-        let message = Message::new(format!("unknown name {}", quote(word))).suggest(names::suggest(word, known));
-        return Err(Fault::Meaning(span, message));
+        let of_type = icmp::type_numbers(word).map(|numbers| (Class::IcmpType, numbers));
+        let of_code = || icmp::code(word).map(|(of, numbers)| (Class::IcmpCode(of), numbers));
+        let Some((class, numbers)) = of_type.or_else(of_code) else {
+            let message = Message::new(format!("unknown name {}", quote(word))).suggest(meant(word, context));
+            return Err(Fault::Meaning(span, message));
+        };
+        let numbers =
+            icmp::by_family(numbers).into_iter().filter(|(of, _)| context.only.is_none_or(|only| only == *of));
+        let mut any = false;
+        for (family, number) in numbers.filter_map(|(family, number)| Some((family, number?))) {
+            any = true;
+            emit(Entry { class, family: Some(family), test: Test::Value(number.into()) });
+        }
+        if let (false, Some(only)) = (any, context.only) {
+            let what = format!("{} does not exist in {}", quote(word), only.pretty());
+            return Err(Fault::Meaning(span, Message::new(what)));
+        }
     }
     Ok(span)
+}
+
+fn tcp_flags(lexer: &mut Lexer<'_>, context: Context<'_>, emit: &mut dyn FnMut(Entry)) -> Result<Span, Fault> {
+    let (span, tests) = flags::read(lexer, context.in_list).map_err(|(span, message)| Fault::Syntax(span, message))?;
+    tests.into_iter().for_each(|test| emit(Entry { class: Class::TcpFlags, family: None, test }));
+    Ok(span)
+}
+
+/// Whether the item is for ports, or for a field that is not known yet.
+fn takes_services(context: Context<'_>) -> bool {
+    context.info.is_none_or(|info| matches!(info.takes, Takes::Port | Takes::Anything))
+}
+
+/// Returns the name that was probably meant by an unknown one, among those that the field takes.
+fn meant(word: &str, context: Context<'_>) -> Option<&'static str> {
+    let takes = context.info.map_or(Takes::Anything, |info| info.takes);
+    let any = takes == Takes::Anything;
+    let protocols = names::PROTOCOLS.iter().map(|p| p.0).filter(|_| any || takes == Takes::Protocol);
+    let types = icmp::TYPES.iter().map(|t| t.0).filter(|_| any || matches!(takes, Takes::IcmpType { .. }));
+    let codes = icmp::CODES.iter().map(|c| c.0).filter(|_| any || matches!(takes, Takes::IcmpCode { .. }));
+    let is_ether_type = context.own_schema && (any || takes == Takes::EtherType);
+    let ether_types = names::ETHER_TYPES.iter().map(|t| t.0).filter(|_| is_ether_type);
+    let headers = ExtensionHeader::ALL.into_iter().map(|h| h.name).filter(|_| any || takes == Takes::ExtHeaders);
+    let services = services::SERVICES.iter().map(|s| s.0).filter(|_| any || takes == Takes::Port);
+    let flags = flags::names().filter(|_| any || takes == Takes::TcpFlags);
+    let known = protocols.chain(types).chain(ether_types).chain(headers).chain(flags).chain(codes).chain(services);
+    names::suggest(word, known)
+}
+
+/// Reads `<`, `<=`, `>` or `>=` and a number.
+fn comparison(lexer: &mut Lexer<'_>, context: Context<'_>, emit: &mut dyn FnMut(Entry)) -> Result<Span, Fault> {
+    let (first, sign) = (lexer.span, lexer.kind);
+    lexer.bump();
+    let last = lexer.span;
+    let word = lexer.word();
+    if lexer.kind != Kind::Word {
+        let what = format!("{} after {}", described(lexer.kind, word), sign.name());
+        return Err(Fault::Syntax(last, Message::new(what).expected("a number")));
+    }
+    lexer.bump();
+    let whole = first.to(last);
+    let number = match value(word, context.own_schema) {
+        Ok(Value::Number(number)) => number,
+        Ok(other) => {
+            let what = format!("{} after {}", other.kind(), sign.name());
+            return Err(Fault::Meaning(whole, Message::new(what).expected("a number, or a range of addresses")));
+        }
+        Err(message) => return Err(Fault::Meaning(last, message.or_expected(|| "a number".to_owned()))),
+    };
+    let lo = match sign {
+        Kind::Greater => number.checked_add(1),
+        _ => Some(number),
+    };
+    let (class, lo, hi) = match (sign, lo) {
+        (Kind::Less, _) if number == 0 => {
+            return Err(Fault::Meaning(whole, Message::new("no number is below 0")));
+        }
+        (Kind::Less, _) => (Class::Number, 0, number - 1),
+        (Kind::LessOrEqual, _) => (Class::Number, 0, number),
+        (_, Some(lo)) => (Class::AtLeast, lo, u128::MAX),
+        (_, None) => return Err(Fault::Meaning(whole, Message::new(format!("no value is above {}", quote(word))))),
+    };
+    emit(Entry { class, family: None, test: Test::Range { lo, hi } });
+    Ok(whole)
 }
 
 /// Returns the test whether a packet carries this header.
@@ -262,9 +357,12 @@ pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>
         (Class::Address, Takes::Address(family)) => family.is_none() || family == entry.family,
         (Class::Address, Takes::NumberOrAddress(family)) => Some(family) == entry.family,
         (Class::Mac, Takes::Mac) => true,
-        (Class::Number | Class::Slash, Takes::Address(_)) => false,
-        (Class::Number | Class::Slash, _) => true,
-        (Class::Protocol | Class::ProtocolOrEtherType(_), Takes::Protocol) => true,
+        (Class::Number | Class::Slash | Class::AtLeast, Takes::Address(_)) => false,
+        (Class::Number | Class::Slash | Class::AtLeast, _) => true,
+        (Class::Protocol | Class::ProtocolOrEtherType(_) | Class::ProtocolOrService(_), Takes::Protocol) => true,
+        (Class::ProtocolOrService(port), Takes::Port) => return Ok((None, Test::Value(port.into()))),
+        (Class::Service, Takes::Port) => true,
+        (Class::TcpFlags, Takes::TcpFlags) => true,
         (Class::ProtocolOrEtherType(number), Takes::EtherType) => return Ok((None, Test::Value(number.into()))),
         (Class::EtherType, Takes::EtherType) => true,
         (Class::ExtHeader, Takes::ExtHeaders) => true,
@@ -272,9 +370,10 @@ pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>
             Some(header) => return Ok((None, bit_of(header))),
             None => false,
         },
-        (Class::IcmpType, Takes::IcmpType { names }) => {
+        (Class::IcmpType, Takes::IcmpType { names }) | (Class::IcmpCode(_), Takes::IcmpCode { names }) => {
             if !names {
-                let what = format!("{} takes no names: a type has one number in ICMP, another in ICMPv6", info.name);
+                let sort = if entry.class == Class::IcmpType { "type" } else { "code" };
+                let what = format!("{} takes no names: a {sort} has one number in ICMP, another in ICMPv6", info.name);
                 return Err(Message::new(what).expected(info.wants()));
             }
             true
@@ -289,7 +388,15 @@ pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>
         let expected = short.unwrap_or_else(|| info.wants());
         return Err(Message::new(format!("{} takes no {}", info.name, entry.describe())).expected(expected));
     }
-    let test = if entry.class == Class::Slash { slash(entry.test, info)? } else { entry.test };
+    let test = match (entry.class, entry.test) {
+        (Class::Slash, test) => slash(test, info)?,
+        (Class::AtLeast, Test::Range { lo, .. }) if lo > info.max() => {
+            let what = format!("no value of {} is above {}", info.name, info.max());
+            return Err(Message::new(what).expected(info.wants_number()));
+        }
+        (Class::AtLeast, Test::Range { lo, .. }) => Test::Range { lo, hi: info.max() },
+        (_, test) => test,
+    };
     if matches!(entry.class, Class::Number | Class::Slash) {
         let largest = match test {
             Test::Value(value) | Test::Prefix { value, .. } => value,
@@ -337,10 +444,15 @@ fn slash(test: Test, info: &FieldInfo<'_>) -> Result<Test, Message> {
 }
 
 fn too_large(info: &FieldInfo<'_>, value: u128) -> Message {
-    Message::new(format!("{value} is too large for {}", info.name)).expected(info.wants())
+    Message::new(format!("{value} is too large for {}", info.name)).expected(info.wants_number())
 }
 
 impl Entry {
+    /// Returns the name of the type of an ICMP code.
+    pub(super) fn code_type(&self) -> Option<&'static str> {
+        if let Class::IcmpCode(of_type) = self.class { Some(of_type) } else { None }
+    }
+
     /// Returns the warning for zeros under what may be a wildcard mask.
     pub(super) fn wildcard_warning(&self, shown: &str) -> Option<Message> {
         let Test::Mask { value: 0, mask } = self.test else { return None };
@@ -355,13 +467,16 @@ impl Entry {
     fn describe(&self) -> String {
         match (self.class, self.family, self.test) {
             (Class::Number, _, Test::Value(number)) => format!("number ({number})"),
-            (Class::Number | Class::Slash, ..) => "numbers".into(),
+            (Class::Number | Class::Slash | Class::AtLeast, ..) => "numbers".into(),
             (Class::Mac, ..) => "MAC address".into(),
             (Class::EtherType, ..) => "ether type".into(),
             (Class::Address, Some(family), _) => format!("{} address", family.pretty()),
             (Class::Address, None, _) => "address".into(),
-            (Class::Protocol | Class::ProtocolOrEtherType(_), ..) => "protocol".into(),
+            (Class::Protocol | Class::ProtocolOrEtherType(_) | Class::ProtocolOrService(_), ..) => "protocol".into(),
+            (Class::Service, ..) => "name of a service".into(),
             (Class::IcmpType, ..) => "ICMP type".into(),
+            (Class::IcmpCode(_), ..) => "ICMP code".into(),
+            (Class::TcpFlags, ..) => "TCP flags".into(),
             (Class::ExtHeader, ..) => "extension header".into(),
         }
     }

@@ -15,6 +15,12 @@ pub(super) enum Kind {
     Dash,
     Slash,
     Equals,
+    /// `!` before a TCP flag that is not set.
+    Not,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
     /// End of the line, or of the text.
     Eol,
     /// Character that may stand nowhere.
@@ -33,6 +39,11 @@ impl Kind {
             Self::Dash => "`-`",
             Self::Slash => "`/`",
             Self::Equals => "`=`",
+            Self::Not => "`!`",
+            Self::Less => "`<`",
+            Self::LessOrEqual => "`<=`",
+            Self::Greater => "`>`",
+            Self::GreaterOrEqual => "`>=`",
             Self::Eol => "nothing",
             Self::Bad => "a stray character",
         }
@@ -125,6 +136,11 @@ impl<'t> Lexer<'t> {
             Some(b'-') => Kind::Dash,
             Some(b'/') => Kind::Slash,
             Some(b'=') => Kind::Equals,
+            Some(b'!') => Kind::Not,
+            Some(b'<') if bytes.get(at + 1) == Some(&b'=') => return self.set(Kind::LessOrEqual, at + 2),
+            Some(b'>') if bytes.get(at + 1) == Some(&b'=') => return self.set(Kind::GreaterOrEqual, at + 2),
+            Some(b'<') => Kind::Less,
+            Some(b'>') => Kind::Greater,
             Some(b'$') => return self.set(Kind::Set, name_end(bytes, at + 1)),
             Some(&b) if is_word(b) || b == b':' => return self.set(Kind::Word, word_end(bytes, at)),
             Some(_) => {
@@ -218,6 +234,7 @@ mod tests {
             ("fe80::1-fe80::9", vec!["fe80::1", "-", "fe80::9"]),
             ("10.0.0.1-10.0.0.2", vec!["10.0.0.1", "-", "10.0.0.2"]),
             ("{$web-1,::/0}", vec!["{", "$web-1", ",", "::", "/", "0", "}"]),
+            ("syn,!ack>=1<=0x2< 3", vec!["syn", ",", "!", "ack", ">=", "1", "<=", "0x2", "<", "3"]),
             ("a é\0b # c", vec!["a", "é", "\0", "b"]),
         ] {
             assert_eq!(words(line).iter().map(|w| w.1).collect::<Vec<_>>(), expected, "{line}");

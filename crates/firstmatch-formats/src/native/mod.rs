@@ -10,9 +10,11 @@
 //!
 //! - After an address `/` takes a prefix length (`10.0.0.0/8`) or a mask (`10.0.0.7/255.0.0.255`), after a number a
 //!   mask (`0x02/0x12`). No bit may be set outside it. `-` joins the ends of a closed range.
-//! - Names stand for protocols, after `icmp_type` for ICMP types, and after `ext_headers` for extension headers. A name
-//!   is an item alone, never the end of a range. The name of an ICMP type means its ICMP number in IPv4 packets and its
-//!   ICMPv6 number in IPv6 packets.
+//! - Names stand for protocols, services, ICMP types and codes, extension headers and TCP flags. A name is an item alone,
+//!   never the end of a range. The name of an ICMP type means its ICMP number in IPv4 packets and its ICMPv6 number in
+//!   IPv6 packets. The name of an ICMP code also asks for its type.
+//! - Flags between commas, as `tcp syn,!ack`, must all hold; the values of a list are alternatives. `<`, `<=`, `>` and
+//!   `>=` before a number stand for the range to an end of the field.
 //! - A set is defined once, before it is used. Sets may refer to earlier ones. The values of a set are checked against
 //!   the field where it is used, so that one set may mix IPv4 and IPv6.
 //! - A rule has at most one condition on a field. An item belongs to the family of its address, a number to both. A
@@ -29,8 +31,11 @@
 //!
 //! `docs/rules.md` also tells the meaning of a condition on an absent field, and which packets are unknown.
 
+mod codes;
 mod correction;
 mod fields;
+mod flags;
+mod icmp;
 mod item;
 mod lexer;
 mod literal;
@@ -39,15 +44,21 @@ mod names;
 mod parser;
 mod rules;
 mod schema;
+mod services;
 mod set_table;
 mod sets;
 mod value;
 
 pub(crate) use fields::{FieldInfo, Takes};
+pub use flags::tcp_flag;
+pub(crate) use flags::written as written_flags;
+pub(crate) use icmp::{icmp_code_in, icmp_type_numbers};
+pub use icmp::{icmp_code_numbers, icmp_type_name, icmp_type_number};
 pub use live::parse_rule;
-pub(crate) use names::{ether_type_name, icmp_type_numbers};
-pub use names::{icmp_type_name, icmp_type_number, protocol_name, protocol_number};
+pub(crate) use names::ether_type_name;
+pub use names::{protocol_name, protocol_number};
 pub(crate) use schema::{KINDS, is_field_name};
+pub use services::{service_names, service_port};
 pub use value::{ValueError, parse_value};
 
 use super::{Options, RuleFile};

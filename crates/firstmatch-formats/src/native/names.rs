@@ -1,6 +1,4 @@
-//! Names of the native format: protocols, ether types, ICMP types.
-
-use firstmatch_core::schema::Family;
+//! Names of the native format: protocols and ether types.
 
 pub(super) const PROTOCOLS: [(&str, u8); 17] = [
     ("tcp", 6),
@@ -45,29 +43,6 @@ pub(super) const ETHER_TYPES: [(&str, u16); 8] = [
 
 pub(super) fn ether_type(name: &str) -> Option<u16> {
     ETHER_TYPES.iter().find(|t| t.0 == name).map(|t| t.1)
-}
-
-/// Names of ICMP types, each with its number in ICMP and in ICMPv6.
-pub(super) const ICMP_TYPES: [IcmpType; 13] = [
-    ("echo-request", Some(8), Some(128)),
-    ("echo-reply", Some(0), Some(129)),
-    ("unreachable", Some(3), Some(1)),
-    ("packet-too-big", None, Some(2)),
-    ("time-exceeded", Some(11), Some(3)),
-    ("parameter-problem", Some(12), Some(4)),
-    ("redirect", Some(5), Some(137)),
-    ("router-solicitation", Some(10), Some(133)),
-    ("router-advertisement", Some(9), Some(134)),
-    ("neighbor-solicitation", None, Some(135)),
-    ("neighbor-advertisement", None, Some(136)),
-    ("timestamp-request", Some(13), None),
-    ("timestamp-reply", Some(14), None),
-];
-
-pub(super) type IcmpType = (&'static str, Option<u8>, Option<u8>);
-
-pub(super) fn icmp_type(name: &str) -> Option<[(Family, Option<u8>); 2]> {
-    ICMP_TYPES.iter().find(|t| t.0 == name).map(|t| [(Family::Ipv4, t.1), (Family::Ipv6, t.2)])
 }
 
 /// Words of other rule languages, each with the native word.
@@ -125,22 +100,6 @@ pub fn protocol_name(number: u8) -> Option<&'static str> {
 /// Returns the number of a protocol by its name in rule files.
 pub fn protocol_number(name: &str) -> Option<u8> {
     protocol(name)
-}
-
-/// Returns the name of an ICMP type (of an ICMPv6 type for IPv6) in rule files, if any.
-pub fn icmp_type_name(family: Family, number: u8) -> Option<&'static str> {
-    let of = |t: &&IcmpType| if family == Family::Ipv4 { t.1 } else { t.2 };
-    ICMP_TYPES.iter().find(|t| of(t) == Some(number)).map(|t| t.0)
-}
-
-/// Returns the number of an ICMP type (of an ICMPv6 type for IPv6) by its name in rule files.
-pub fn icmp_type_number(family: Family, name: &str) -> Option<u8> {
-    icmp_type(name)?.into_iter().find(|(of, _)| *of == family)?.1
-}
-
-/// Returns the name of each ICMP type with its numbers in ICMP and in ICMPv6.
-pub(crate) fn icmp_type_numbers() -> impl Iterator<Item = (&'static str, [Option<u8>; 2])> {
-    ICMP_TYPES.iter().map(|&(name, four, six)| (name, [four, six]))
 }
 
 /// Returns the name of an ether type in files with their own schema, if it has one.

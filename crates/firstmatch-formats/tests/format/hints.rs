@@ -13,6 +13,7 @@ use firstmatch_formats::{Options, RuleFile};
 use firstmatch_testkit::rng::Rng;
 
 use crate::faults::{CLASSBENCH, NATIVE, diagnose};
+use crate::names::NAMES;
 
 /// Texts with values outside a prefix or a mask, each with its faults or warnings.
 #[rustfmt::skip]
@@ -208,7 +209,7 @@ fn proposed<'f>(
 fn no_correction_is_wider_than_what_was_written() {
     let mut rng = Rng::new(46);
     let mut checked = Vec::new();
-    for (text, _) in NATIVE.iter().chain(CORRECTED) {
+    for (text, _) in NATIVE.iter().chain(NAMES).chain(CORRECTED) {
         let found = match parse(text) {
             Ok(file) => file.warnings,
             Err(faults) => faults,

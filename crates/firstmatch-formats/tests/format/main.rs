@@ -2,14 +2,16 @@
 //!
 //! `meaning` has round trips and the oracle. `schema` has files with a schema of their own, `live` rules for existing
 //! sets, `write` the text that is written. `faults` has every message by line, column and width, `hints` the corrections that
-//! messages propose. `warnings` has rules that hardly mean what they say, `limits` texts that are too large.
+//! messages propose, `names` rules in words, `hidden` characters that do not show. `warnings` has rules that hardly mean what they say, `limits` texts that are too large.
 
 mod faults;
+mod hidden;
 mod hints;
 mod layers;
 mod limits;
 mod live;
 mod meaning;
+mod names;
 mod schema;
 mod warnings;
 mod write;

@@ -50,7 +50,7 @@ fn native_text_reads_as_a_person_would_have_written_it() {
     assert_eq!(
         to(Format::Native, &file),
         "family ipv4\ndefault deny\nunknown deny\nfragments layer3\n\n\
-         permit icmp_type echo-request tcp_flags 0x02/0x12 vlan_vid 1-10\n"
+         permit icmp_type echo-request tcp_flags syn,!ack vlan_vid 1-10\n"
     );
     assert_eq!(to(Format::Native, &parse("")), "family inet\ndefault deny\nunknown deny\nfragments unknown\n");
 }

@@ -38,6 +38,8 @@ enum Takes {
     Protocol,
     EtherType,
     IcmpType,
+    Port,
+    TcpFlags,
     Number,
 }
 
@@ -66,6 +68,8 @@ impl Head {
             Some(Source::Proto | Source::IpProto) => Takes::Protocol,
             Some(Source::EthType) => Takes::EtherType,
             Some(Source::IcmpType) => Takes::IcmpType,
+            Some(Source::SrcPort | Source::DstPort | Source::TpSrc | Source::TpDst) => Takes::Port,
+            Some(Source::TcpFlags) => Takes::TcpFlags,
             _ => Takes::Number,
         }
     }
@@ -162,7 +166,7 @@ impl<'g> Drawer<'g> {
                             }
                             State { named: drawn.named + 1, ..drawn }
                         }
-                        "condition" => State { takes: None, ..drawn },
+                        "condition" => State { takes: None, family: None, ..drawn },
                         "item" => State { family: None, ..drawn },
                         _ => drawn,
                     };
@@ -226,6 +230,15 @@ impl<'g> Drawer<'g> {
                     return None;
                 }
             }
+            ("condition", "tcp") => {
+                let fields = ["proto", "tcp_flags"].map(str::to_owned);
+                if self.head != Head::Inet || fields.iter().any(|field| state.used.contains(field)) {
+                    return None;
+                }
+                state.used.extend(fields);
+                state.takes = Some(Takes::TcpFlags);
+            }
+            ("flag", _) if state.takes != Some(Takes::TcpFlags) => return None,
             ("only", family) if state.takes.is_some() => state.family = Some(family.to_owned()),
             ("kind", kind) if OWN[state.named.min(OWN.len() - 1)].1 != kind => return None,
             ("source", "from") if line(&state).any(|token| token == "from") => return None,
@@ -270,10 +283,23 @@ impl<'g> Drawer<'g> {
                 Takes::Protocol => "tcp".to_owned(),
                 Takes::EtherType => "arp".to_owned(),
                 Takes::IcmpType => "echo-request".to_owned(),
+                Takes::Port => "ssh".to_owned(),
+                Takes::TcpFlags => ["syn", "established"][self.random.below(2)].to_owned(),
                 _ => return None,
             },
+            "FLAG" => {
+                let flags = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
+                let is_flag = |token: &&Token| flags.contains(&token.as_str()) || matches!(token.as_str(), "," | "!");
+                let before: Vec<_> = state.tokens.iter().rev().take_while(is_flag).collect();
+                let left: Vec<_> = flags.into_iter().filter(|flag| !before.iter().any(|token| token == flag)).collect();
+                (takes == Some(Takes::TcpFlags)).then(|| left[self.random.below(left.len())].to_owned())?
+            }
             "SET" => {
-                let is_set = |at: &usize| Some(state.set_takes[*at]) == takes;
+                let takes = match takes? {
+                    Takes::Port | Takes::TcpFlags => Takes::Number,
+                    takes => takes,
+                };
+                let is_set = |at: &usize| state.set_takes[*at] == takes;
                 let known: Vec<usize> = (0..state.sets).filter(is_set).collect();
                 // Nothing says before a set which family it may hold.
                 let one = known.get(self.random.below(known.len().max(1)))?;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use firstmatch_core::schema::{Family, Source};
-use firstmatch_formats::native::{icmp_type_number, protocol_number};
+use firstmatch_core::schema::{ExtensionHeader, Family, Source};
+use firstmatch_formats::native::{icmp_code_numbers, icmp_type_number, protocol_number, service_port, tcp_flag};
 
 #[derive(Debug)]
 pub(crate) enum Expr {
@@ -168,11 +168,18 @@ fn is_a(kind: &str, token: &str, fields: &[String]) -> bool {
         "IPV6" => token.parse::<std::net::Ipv6Addr>().is_ok(),
         "MAC" => is_mac,
         "FIELD" => fields.iter().any(|field| field == token),
+        "FLAG" => tcp_flag(token).is_some(),
         "SOURCE" => Source::by_name(token).is_some(),
         "PROTOCOL" => protocol_number(token).is_some() && token != "ipv6",
         "WORD" => {
-            let icmp = [Family::Ipv4, Family::Ipv6].iter().any(|&family| icmp_type_number(family, token).is_some());
-            icmp || protocol_number(token).is_some() || ETHER_TYPES.contains(&token)
+            let is_icmp = |&family: &Family| {
+                icmp_type_number(family, token).is_some() || icmp_code_numbers(family, token).is_some()
+            };
+            let is_flag = token == "established" || tcp_flag(token).is_some();
+            let is_name = protocol_number(token).is_some() || service_port(token).is_some();
+            let is_header = ExtensionHeader::by_name(token).is_some();
+            let is_any = is_flag || is_name || is_header || ETHER_TYPES.contains(&token);
+            is_any || [Family::Ipv4, Family::Ipv6].iter().any(is_icmp)
         }
         _ => panic!("the grammar has no production of {kind}"),
     }

@@ -7,7 +7,8 @@ mod ebnf;
 
 use draw::{Drawer, Head, Token};
 use ebnf::Grammar;
-use firstmatch_formats::native::protocol_name;
+use firstmatch_core::schema::Family;
+use firstmatch_formats::native::{icmp_code_numbers, icmp_type_number, protocol_name, service_names};
 use firstmatch_formats::{Format, Options};
 use firstmatch_testkit::rng::Rng;
 
@@ -81,6 +82,29 @@ fn the_words_of_the_manual_are_those_of_the_program() {
     let listed: Vec<String> = line.split(", ").map(str::to_owned).collect();
     let known = (0..=u8::MAX).filter_map(|number| Some(format!("{} {number}", protocol_name(number)?)));
     assert_eq!(listed, known.collect::<Vec<_>>());
+    for (head, is_first) in [("holds for TCP and UDP. ", true), ("Second names: ", false)] {
+        let (_, line) = manual.split_once(head).expect("a list of services");
+        let listed: Vec<String> = line.split(". ").next().unwrap_or(line).split(", ").map(str::to_owned).collect();
+        let known = (0..=u16::MAX).flat_map(|port| {
+            let names = service_names(port).enumerate().filter(move |(at, _)| (*at == 0) == is_first);
+            names.map(move |(_, name)| format!("{name} {port}"))
+        });
+        assert_eq!(listed, known.collect::<Vec<_>>());
+    }
+    let rows = manual.split_once("| type | code | ICMP | ICMPv6 |").expect("a table of codes").1;
+    let rows = rows.lines().skip(2).take_while(|row| row.starts_with('|'));
+    let mut codes = 0;
+    for row in rows {
+        let cells: Vec<_> = row.split('|').map(str::trim).skip(1).collect();
+        for code in cells.chunks_exact(4).filter(|code| !code[1].is_empty()) {
+            for (family, number) in [(Family::Ipv4, code[2]), (Family::Ipv6, code[3])] {
+                let expected = icmp_type_number(family, code[0]).zip(number.parse::<u8>().ok());
+                assert_eq!(icmp_code_numbers(family, code[1]), expected, "{row}");
+            }
+            codes += 1;
+        }
+    }
+    assert_eq!(codes, 28);
     let (_, row) = manual.split_once("| `FIELD` | ").expect("the fields");
     for word in row.lines().next().unwrap_or("").split('`').skip(1).step_by(2) {
         assert!(Head::Inet.fields().contains(&word.to_owned()), "{word}");
@@ -115,6 +139,10 @@ fn slip(tokens: &mut Vec<Token>, random: &mut Rng) {
         "optional",
         "::1",
         "tcp_flags",
+        "!",
+        "<=",
+        "syn",
+        "established",
     ];
     let at = random.below(tokens.len());
     let other = random.below(tokens.len());
