@@ -89,6 +89,10 @@ fn put_mac(out: &mut Headers, first: usize, [a, b, c, d, e, f]: [u8; 6]) {
     out.words[first + 1] = u32::from_be_bytes([c, d, e, f]);
 }
 
+/// Reads a frame of any link but Ethernet.
+///
+/// Out of line, like the other rare ways, because the way of plain IP over Ethernet would be slower beside it.
+#[inline(never)]
 fn other_link(config: &Config, link: LinkType, frame: &[u8], out: &mut Headers) -> Outcome {
     match link {
         LinkType::Ethernet | LinkType::LinuxSll => {
@@ -255,6 +259,7 @@ fn ether(config: &Config, ether_type: u16, rest: &[u8], out: &mut Headers) -> Ou
 /// Reads tags and the packet behind them.
 ///
 /// The first VLAN tag counts. To OpenFlow a frame ends at its first tag of another kind.
+#[inline(never)]
 fn tagged(config: &Config, mut ether_type: u16, mut rest: &[u8], out: &mut Headers) -> Outcome {
     let (mut tags, mut seen_as) = (0, None);
     let outcome = loop {
@@ -305,6 +310,7 @@ fn network(config: &Config, ether_type: u16, rest: &[u8], out: &mut Headers) -> 
     }
 }
 
+#[inline(never)]
 fn other_network(config: &Config, ether_type: u16, rest: &[u8], out: &mut Headers) -> Outcome {
     match ether_type {
         ETHER_ARP => {
