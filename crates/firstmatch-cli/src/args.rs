@@ -35,7 +35,7 @@ pub(crate) enum Command {
     #[command(after_help = "\
 Examples:
   firstmatch classify edge.rules monday.pcapng.gz
-  firstmatch classify edge.rules monday.pcapng --check all
+  firstmatch classify edge.rules monday.pcapng tuesday.pcapng --check all
   firstmatch classify acl1.rules acl1.trace --engine linear --repeat 9
   firstmatch classify acl1.rules acl1.trace --workers 2
   tcpdump -w - | firstmatch classify edge.rules - --json
@@ -287,9 +287,10 @@ pub(crate) struct ClassifyArgs {
     /// The rules: a rule file, a ClassBench filter set or JSON, plain or compressed by gzip or zstd; `-` reads
     /// standard input
     pub(crate) rules: PathBuf,
-    /// The packets: a capture (pcap, pcapng), a ClassBench trace or a table of header fields (CSV), plain or
-    /// compressed; `-` reads standard input
-    pub(crate) input: PathBuf,
+    /// The packets: captures (pcap, pcapng), ClassBench traces or tables of header fields (CSV), plain or compressed;
+    /// `-` reads standard input. Several are read in the order given, as one
+    #[arg(required = true)]
+    pub(crate) input: Vec<PathBuf>,
     /// The engine that classifies (see `firstmatch engines`)
     #[arg(long, value_name = "NAME", default_value = engine_names::DEFAULT, value_parser = PossibleValuesParser::new(engine_names::names()))]
     pub(crate) engine: String,

@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::{self, PipeReader, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use firstmatch_net::source::{self, Input, Limits, Stopped};
@@ -18,12 +18,16 @@ use signal_hook::{flag, low_level};
 
 /// Record of the signal that ended the input, if one did. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stop(Arc<AtomicUsize>);
+pub(crate) struct Stop {
+    signal: Arc<AtomicUsize>,
+    /// Pipe that a signal writes to, once an input was opened. Nobody reads it, so that it stays ready.
+    wake: Arc<OnceLock<PipeReader>>,
+}
 
 impl Stop {
     /// Returns the signal that came, if one did.
     pub(crate) fn signal(&self) -> Option<Signal> {
-        match self.0.load(Ordering::Relaxed) {
+        match self.signal.load(Ordering::Relaxed) {
             0 => None,
             number => Some(Signal(number as u8)),
         }
@@ -46,16 +50,25 @@ impl Stop {
 
     /// Returns a reader of the file that ends when a signal comes.
     fn read_from(&self, file: File) -> io::Result<Box<dyn Read + Send>> {
+        let wake = match self.wake.get() {
+            Some(wake) => wake.try_clone()?,
+            None => self.register()?,
+        };
+        Ok(Box::new(UntilSignal { file, stop: self.clone(), wake }))
+    }
+
+    /// Registers what signals do from now on and returns the pipe that they write to.
+    fn register(&self) -> io::Result<PipeReader> {
         let (wake, to_wake) = io::pipe()?;
         let again = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             // The order matters, because otherwise the first signal would do what the second one does.
             flag::register_conditional_default(signal, Arc::clone(&again))?;
             flag::register(signal, Arc::clone(&again))?;
-            flag::register_usize(signal, Arc::clone(&self.0), signal as usize)?;
+            flag::register_usize(signal, Arc::clone(&self.signal), signal as usize)?;
             low_level::pipe::register(signal, to_wake.try_clone()?)?;
         }
-        Ok(Box::new(UntilSignal { file, stop: self.clone(), wake }))
+        self.wake.get_or_init(|| wake).try_clone()
     }
 }
 

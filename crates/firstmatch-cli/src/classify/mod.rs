@@ -13,14 +13,14 @@ mod tests;
 mod timing;
 mod workers;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use firstmatch_core::KeyBuf;
 use firstmatch_core::engines::registry::Entry;
 use firstmatch_core::live::Kind;
-use firstmatch_net::source::{Cut, SourceError};
+use firstmatch_net::source::{self, Cut, Input, SourceError};
 use firstmatch_net::wire::{self, LinkType};
 
 use crate::args::ClassifyArgs;
@@ -30,7 +30,7 @@ use crate::stop::Stop;
 use crate::{End, answer_to, diagnostics, engines, is_broken_pipe, output, rules};
 use check::Checker;
 use progress::Progress;
-use report::Report;
+use report::{FileCounts, Report};
 use stretch::{Engines, Feed, Reader, Stretch};
 use tally::Tally;
 use workers::Workers;
@@ -42,11 +42,13 @@ pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<End> {
 
 fn run_with(args: &ClassifyArgs, engine: &Entry) -> anyhow::Result<End> {
     let dash = Path::new("-");
-    if args.rules == dash && args.input == dash {
-        bail!("rules and packets cannot both come from standard input");
+    if [&args.rules].into_iter().chain(&args.input).filter(|path| *path == dash).count() > 1 {
+        bail!("rules and packets cannot both come from standard input, nor can packets twice");
     }
     if let Some(csv) = &args.csv {
-        output::refuse_inputs(csv, &[("rules", &args.rules), ("packets", &args.input)])?;
+        let packets = args.input.iter().map(|input| ("packets", &**input));
+        let inputs: Vec<(&str, &Path)> = [("rules", &*args.rules)].into_iter().chain(packets).collect();
+        output::refuse_inputs(csv, &inputs)?;
     }
     let Some(loaded) = rules::load(&args.rules, args.flags, args.limits.expansion())? else { return Ok(End::BadInput) };
     let config = loaded.wire_config(args.metadata)?;
@@ -84,10 +86,16 @@ fn run_with(args: &ClassifyArgs, engine: &Entry) -> anyhow::Result<End> {
         is_no_trace: false,
         stop: Stop::default(),
     };
-    let packets = match job.stream(&args.input, &config) {
-        Ok(packets) => packets,
-        Err(error) => return job.nothing_read(&rules::display(&args.input), error),
-    };
+    let mut packets = Packets::default();
+    if let Some(fault) = job.look_into(&args.input, &mut packets)? {
+        return job.nothing_read(fault);
+    }
+    job.stream(&args.input, &config, &mut packets)?;
+    if job.tally.all().packets == 0
+        && let Some(fault) = packets.fault
+    {
+        return job.nothing_read(fault);
+    }
     let stopped = || job.stop.signal().is_some();
     let passes = match (args.repeat, &job.held) {
         (Some(count), Some(held)) => passes::passes(&mut job.engines, held, count, &stopped),
@@ -122,7 +130,7 @@ pub(crate) fn keys_of(loaded: &Loaded, path: &Path) -> anyhow::Result<Result<Vec
         Ok(feed) => feed,
         Err(error) => return bad(error),
     };
-    let mut reader = Reader::new(feed, &loaded.wire_config(None)?);
+    let mut reader = Reader::new(feed, &loaded.wire_config(None)?, 0);
     let stretch = reader.stretch(rules, false);
     let mut stretch = stretch.with_context(|| format!("these rules cannot be applied to {name}"))?;
     let mut held = Vec::new();
@@ -159,24 +167,101 @@ struct Job<'a> {
     stop: Stop,
 }
 
-/// Facts known once the input is read.
+/// Facts known of the inputs that were read.
+#[derive(Default)]
 struct Packets {
-    name: String,
-    /// Whether the input is a trace, which states no lengths.
+    /// Format of all inputs, once it is known.
+    kind: Option<&'static str>,
+    /// Whether the inputs are traces, which state no lengths.
     is_trace: bool,
+    files: Vec<FileCounts>,
     warnings: Vec<String>,
     /// Fault behind the packets, if there is one.
-    fault: Option<SourceError>,
+    fault: Option<Fault>,
+}
+
+/// Input that could not be read to its end, and the reason.
+struct Fault {
+    name: String,
+    error: SourceError,
+}
+
+impl Packets {
+    /// Checks that an input has the format of those before it.
+    fn add_kind(&mut self, name: &str, input: &Input) -> anyhow::Result<()> {
+        let kind = match input {
+            Input::Capture(_) => "a capture",
+            Input::Trace(_) => "a trace",
+            Input::Table(_) => "a table",
+        };
+        match *self.kind.get_or_insert(kind) {
+            first if first != kind => bail!("{name} is {kind}, but the inputs before it are not; expected {first}"),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Job<'_> {
-    /// Takes the input through the classifier, stretch by stretch.
-    fn stream(&mut self, path: &Path, config: &wire::Config) -> anyhow::Result<Packets> {
-        let name = rules::display(path);
+    /// Looks into the inputs that are regular files, if there are several; returns the fault of the first bad one.
+    ///
+    /// Otherwise a wrong name would be found only after minutes.
+    fn look_into(&mut self, paths: &[PathBuf], packets: &mut Packets) -> anyhow::Result<Option<Fault>> {
+        if let [_] = paths {
+            return Ok(None);
+        }
+        for path in paths {
+            // Opening a pipe would take its first bytes.
+            let is_stream = path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir());
+            if is_stream || path == Path::new("-") {
+                continue;
+            }
+            let name = rules::display(path);
+            match source::open(path) {
+                Ok(input) => packets.add_kind(&name, &input)?,
+                Err(error) => return Ok(Some(Fault { name, error })),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes the inputs through the classifier, one after another, until one has a fault.
+    fn stream(&mut self, paths: &[PathBuf], config: &wire::Config, packets: &mut Packets) -> anyhow::Result<()> {
         let start = Instant::now();
+        let mut last = None;
+        for (at, path) in paths.iter().enumerate() {
+            match self.stream_one(path, config, packets) {
+                Ok(stretch) => last = Some(stretch),
+                Err(error) => {
+                    let error = error.downcast::<SourceError>()?;
+                    packets.fault = Some(Fault { name: rules::display(path), error });
+                }
+            }
+            let has_ended = packets.fault.is_some() || self.stop.signal().is_some();
+            if let Some(next) = paths.get(at + 1).filter(|_| has_ended) {
+                let more = match paths.len() - at - 2 {
+                    0 => "was".to_owned(),
+                    more => format!("and {more} more were"),
+                };
+                packets.warnings.push(format!("{} {more} not read", rules::display(next)));
+                break;
+            }
+        }
+        self.write_csv(|csv, _| csv.finish())?;
+        self.wall = start.elapsed().saturating_sub(self.beside);
+        if let (Some(checker), Some(stretch)) = (&mut self.checker, &last) {
+            checker.compare_sample(&self.loaded.file.rules, &stretch.batch);
+        }
+        Ok(())
+    }
+
+    /// Takes one input through the classifier, stretch by stretch; returns the last stretch.
+    fn stream_one(&mut self, path: &Path, config: &wire::Config, packets: &mut Packets) -> anyhow::Result<Stretch> {
+        let name = rules::display(path);
         let rules = &self.loaded.file.rules;
+        let before = FileCounts::of_all(self.loaded, &self.tally);
         let input = self.stop.open(path)?.decompress_aside()?;
-        let reader = Reader::new(Feed::new(input, rules.schemas())?, config);
+        packets.add_kind(&name, &input)?;
+        let reader = Reader::new(Feed::new(input, rules.schemas())?, config, before.packets);
         let stretch = reader.stretch(rules, self.checker.is_some());
         let mut stretch = stretch.with_context(|| format!("these rules cannot be applied to {name}"))?;
         let mut progress = Progress::new(&reader.feed.progress());
@@ -184,21 +269,13 @@ impl Job<'_> {
             1 => self.stream_alone(reader, &mut stretch, &mut progress)?,
             count => self.stream_with(count, reader, &mut stretch, &mut progress)?,
         };
+        progress.clear();
         let feed = &reader.feed;
         self.is_no_trace = fault.is_some() && feed.is_unread_trace();
-        let fault = match fault {
-            Some(error) if reader.next_number() == 0 => return Err(error.into()),
-            fault => fault,
-        };
-        self.write_csv(|csv, _| csv.finish())?;
-        self.wall = start.elapsed().saturating_sub(self.beside);
-        if let Some(checker) = &mut self.checker {
-            checker.compare_sample(rules, &stretch.batch);
-        }
+        packets.is_trace = !feed.has_lengths();
         if !self.nanos.any() && self.held.is_none() {
             self.engines.replay(&stretch, &mut self.nanos);
         }
-        progress.clear();
         let warning = |cut: &Cut| match self.stop.signal() {
             Some(signal) => format!("{name}: {} ended the input; what follows was not read", signal.name()),
             None => cut.to_string(),
@@ -207,9 +284,11 @@ impl Job<'_> {
             let verdict = self.loaded.file.policy.unknown;
             format!("{name}: {} of {link} could not be read: {verdict}", counted(packets, "packet"))
         };
-        let warnings = feed.cut().map(warning).into_iter();
-        let warnings: Vec<_> = warnings.chain(feed.unread_links().into_iter().map(unread)).collect();
-        Ok(Packets { name, is_trace: !feed.has_lengths(), warnings, fault })
+        packets.warnings.extend(feed.cut().map(warning));
+        packets.warnings.extend(feed.unread_links().into_iter().map(unread));
+        packets.files.push(FileCounts::of_all(self.loaded, &self.tally).since(&before, &name));
+        packets.fault = fault.map(|error| Fault { name, error });
+        Ok(stretch)
     }
 
     /// Reads and classifies on this thread; returns the input with the error that ended it, if one did.
@@ -260,13 +339,13 @@ impl Job<'_> {
     }
 
     /// Says why there is no packet to answer for.
-    fn nothing_read(&self, name: &str, error: anyhow::Error) -> anyhow::Result<End> {
-        let Some(source) = error.downcast_ref::<SourceError>() else { return Err(error) };
+    fn nothing_read(&self, fault: Fault) -> anyhow::Result<End> {
+        let Fault { name, error } = fault;
         if let Some(signal) = self.stop.signal() {
             diagnostics::error(&format!("{name}: {} ended the input before the first packet", signal.name()));
             return Ok(End::Stopped(signal));
         }
-        rules::source_error(name, source.clone())?;
+        rules::source_error(&name, error)?;
         if self.is_no_trace {
             diagnostics::error(&format!("{name}: this is neither a capture (pcap, pcapng) nor a ClassBench trace"));
         }
@@ -288,7 +367,7 @@ impl Job<'_> {
             if args.json { report.json(&mut out) } else { summary::print(report, self.loaded, args, &mut out) };
         // The exit code does not depend on whether the answer is read.
         match (packets.fault, good, self.stop.signal()) {
-            (Some(fault), ..) => rules::source_error(&packets.name, fault).map(|()| End::BadInput),
+            (Some(Fault { name, error }), ..) => rules::source_error(&name, error).map(|()| End::BadInput),
             (None, false, _) => Ok(End::BadAnswer),
             (None, true, Some(signal)) => Ok(End::Stopped(signal)),
             (None, true, None) => Ok(printed.map(|()| End::Done)?),

@@ -9,10 +9,11 @@ use firstmatch_core::cache::{flow, rule};
 use firstmatch_net::wire::Outcome;
 use serde::Serialize;
 
-use super::tally::Count;
+use super::tally::{Count, Tally};
 use super::timing::median;
 use super::{Job, Packets};
 use crate::args::ClassifyArgs;
+use crate::rules::Loaded;
 
 /// Figures in the order in which they are printed.
 ///
@@ -22,6 +23,8 @@ pub(super) struct Report {
     pub(super) engine: String,
     rules_file: String,
     pub(super) input: String,
+    /// Counts of each input.
+    files: Vec<FileCounts>,
     pub(super) rules: usize,
     pub(super) packets: u64,
     pub(super) bytes: u64,
@@ -60,6 +63,18 @@ pub(super) struct Report {
     pub(super) by_verdict: BTreeMap<String, Count>,
     #[serde(skip)]
     pub(super) by_outcome: Vec<(Outcome, Count)>,
+}
+
+/// Counts of one input, or of all inputs so far.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct FileCounts {
+    input: String,
+    /// Number of the first packet, because packets are numbered through all inputs.
+    first_packet: u64,
+    pub(super) packets: u64,
+    bytes: u64,
+    /// Packets by verdict.
+    verdicts: BTreeMap<String, u64>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -111,23 +126,16 @@ pub(super) struct CheckResult {
 impl Report {
     pub(super) fn new(job: &Job<'_>, args: &ClassifyArgs, packets: &Packets, passes: &[f64], build: Duration) -> Self {
         let (loaded, tally) = (job.loaded, &job.tally);
-        let (mut actions, mut by_verdict, mut rule_hits) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        let mut verdict = |verdict: String, count: Count| {
-            if count.packets > 0 {
-                by_verdict.entry(verdict).or_insert_with(Count::default).add(count);
-            }
-        };
+        let (mut actions, mut rule_hits) = (BTreeMap::new(), Vec::new());
         for rule in loaded.file.rules.iter() {
             let count = tally.of_rule(rule.id);
             if count.packets > 0 {
                 *actions.entry(rule.action.to_string()).or_insert(0) += count.packets;
-                verdict(rule.action.to_string(), count);
                 let Count { packets, bytes } = count;
                 rule_hits.push(RuleHits { id: rule.id.get(), line: loaded.line_of(rule), packets, bytes });
             }
         }
-        verdict(loaded.file.policy.default.to_string(), tally.unmatched);
-        verdict(loaded.file.policy.unknown.to_string(), tally.unknown());
+        let by_verdict = by_verdict(loaded, tally);
         let all = tally.all();
         let outcomes = Outcome::ALL.into_iter().zip(tally.outcomes).filter(|(_, count)| count.packets > 0);
         let by_outcome: Vec<_> = outcomes.collect();
@@ -144,7 +152,8 @@ impl Report {
         Self {
             engine: args.engine.clone(),
             rules_file: loaded.name.clone(),
-            input: packets.name.clone(),
+            input: FileCounts::names(&packets.files),
+            files: packets.files.clone(),
             rules: loaded.file.rules.len(),
             packets: all.packets,
             bytes: all.bytes,
@@ -164,7 +173,7 @@ impl Report {
             engines: job.engines.classifiers().iter().map(|engine| EngineStats::new(&**engine)).collect(),
             check: check.map(|check| CheckResult { packets: check.checked, differences: check.different }),
             warnings: packets.warnings.clone(),
-            error: packets.fault.as_ref().map(ToString::to_string),
+            error: packets.fault.as_ref().map(|fault| fault.error.to_string()),
             is_trace: packets.is_trace,
             by_verdict,
             by_outcome,
@@ -174,6 +183,45 @@ impl Report {
     pub(super) fn json(&self, out: &mut dyn Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *out, self)?;
         writeln!(out)
+    }
+}
+
+/// Returns the packets by verdict.
+fn by_verdict(loaded: &Loaded, tally: &Tally) -> BTreeMap<String, Count> {
+    let policy = &loaded.file.policy;
+    let rules = loaded.file.rules.iter().map(|rule| (rule.action.to_string(), tally.of_rule(rule.id)));
+    let others = [(policy.default.to_string(), tally.unmatched), (policy.unknown.to_string(), tally.unknown())];
+    let mut all = BTreeMap::new();
+    for (verdict, count) in rules.chain(others).filter(|(_, count)| count.packets > 0) {
+        all.entry(verdict).or_insert_with(Count::default).add(count);
+    }
+    all
+}
+
+impl FileCounts {
+    /// Returns the counts of all inputs together.
+    pub(super) fn of_all(loaded: &Loaded, tally: &Tally) -> Self {
+        let verdicts = by_verdict(loaded, tally).into_iter().map(|(verdict, count)| (verdict, count.packets));
+        let Count { packets, bytes } = tally.all();
+        Self { input: String::new(), first_packet: 0, packets, bytes, verdicts: verdicts.collect() }
+    }
+
+    /// Returns the names of all inputs, or of the first if there are many.
+    fn names(files: &[Self]) -> String {
+        match files {
+            [first, _, _, _, ..] => format!("{} and {} more", first.input, files.len() - 1),
+            _ => files.iter().map(|file| &*file.input).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// Returns the counts of the input `name`, before which the counts were `before`.
+    pub(super) fn since(mut self, before: &Self, name: &str) -> Self {
+        for (verdict, packets) in &mut self.verdicts {
+            *packets -= before.verdicts.get(verdict).copied().unwrap_or(0);
+        }
+        self.verdicts.retain(|_, packets| *packets > 0);
+        let (packets, bytes) = (self.packets - before.packets, self.bytes - before.bytes);
+        Self { input: name.to_owned(), first_packet: before.packets, packets, bytes, verdicts: self.verdicts }
     }
 }
 

@@ -171,8 +171,9 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(feed: Feed, config: &wire::Config) -> Self {
-        Self { feed, config: *config, next: 0, failed: None }
+    /// Returns a reader whose first packet has the number `first`.
+    pub(super) fn new(feed: Feed, config: &wire::Config, first: u64) -> Self {
+        Self { feed, config: *config, next: first, failed: None }
     }
 
     /// Returns an empty stretch for the packets that the source delivers.
@@ -191,7 +192,7 @@ impl Reader {
         })
     }
 
-    /// Returns the number of packets read, which is the number of the first packet of the next stretch.
+    /// Returns the number of the first packet of the next stretch.
     pub(super) fn next_number(&self) -> u64 {
         self.next
     }

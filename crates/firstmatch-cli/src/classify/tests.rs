@@ -227,7 +227,7 @@ fn a_stretch_of_unknown_packets_ends() {
     let bytes = [header, frame.repeat(count as usize)].concat();
     let input = firstmatch_net::source::from_reader("x", Box::new(std::io::Cursor::new(bytes)), &Default::default());
     let feed = Feed::new(input.expect("a capture"), rules.schemas()).expect("a capture has no columns");
-    let mut reader = Reader::new(feed, &Config::default());
+    let mut reader = Reader::new(feed, &Config::default(), 0);
     let mut stretch = reader.stretch(&rules, false).expect("packets fill the 5-tuple");
     let mut lengths = Vec::new();
     while reader.read(&mut stretch).expect("the capture is whole") {

@@ -176,6 +176,61 @@ fn json_object() {
     assert!(value["ns_per_packet"].as_f64().unwrap() > 0.0);
 }
 
+/// Several inputs are one, with counts for each.
+#[test]
+fn several_inputs_are_read_as_one() {
+    let fixture = Fixture::new("several");
+    let capture = std::fs::read(fixture.folder.join("x.pcap")).unwrap();
+    fixture.write("cut.pcap", &capture[..capture.len() - 1]);
+    fixture.write("joined.pcap", [&capture[..], &capture].concat());
+    let json = |line: &[&str]| {
+        let (code, out, err) = fixture.run(&[line, &["--json"]].concat());
+        (code, serde_json::from_str::<Value>(&out).unwrap(), err)
+    };
+    let (_, one, _) = json(&["classify", "x.rules", "x.pcap"]);
+    let (_, lines, _) = fixture.run(&["classify", "x.rules", "x.pcap", "--csv", "-"]);
+    for workers in ["1", "3"] {
+        let line = ["classify", "x.rules", "x.pcap", "cut.pcap", "x.pcap", "--workers", workers, "--check", "all"];
+        let (code, value, err) = json(&[&line[..], &["--csv", "all.csv"]].concat());
+        assert!(code == 0 && err.starts_with("warning: cut.pcap"), "{err}");
+        let files = value["files"].as_array().unwrap();
+        let of = |name: &str| files.iter().map(|file| file[name].clone()).collect::<Vec<_>>();
+        assert_eq!(of("input"), ["x.pcap", "cut.pcap", "x.pcap"]);
+        assert_eq!(
+            (of("first_packet"), of("packets")),
+            (vec![0.into(), 10.into(), 19.into()], vec![10.into(), 9.into(), 10.into()])
+        );
+        assert_eq!((&files[0]["verdicts"], &files[2]["verdicts"]), (&one["verdicts"], &one["verdicts"]));
+        let sum = |name: &str| files.iter().map(|file| file["verdicts"][name].as_u64().unwrap_or(0)).sum::<u64>();
+        for (verdict, packets) in value["verdicts"].as_object().unwrap() {
+            assert_eq!(sum(verdict), packets.as_u64().unwrap(), "{verdict}");
+        }
+        assert_eq!((&value["packets"], &value["check"]["differences"]), (&29.into(), &0.into()));
+        // Packets are numbered through.
+        let all = fixture.read("all.csv");
+        let rest = |line: &str| line.split_once(',').map(|(_, rest)| rest.to_owned());
+        let last: Vec<_> = all.lines().skip(1 + 19).map(rest).collect();
+        assert_eq!(last, lines.lines().skip(1).map(rest).collect::<Vec<_>>());
+        assert!(all.lines().skip(1).enumerate().all(|(at, line)| line.starts_with(&format!("{at},"))), "{all}");
+        // A fault ends all inputs, behind the answer.
+        let (code, value, err) =
+            json(&["classify", "x.rules", "x.pcap", "joined.pcap", "cut.pcap", "x.pcap", "--workers", workers]);
+        assert_eq!((code, &value["packets"]), (2, &20.into()), "{err}");
+        assert_eq!(value["warnings"], serde_json::json!(["cut.pcap and 1 more were not read"]));
+        assert!(err.contains("joined.pcap"), "{err}");
+    }
+    for (line, expected) in [
+        (&["x.pcap", "none.pcap"][..], "none.pcap"),
+        (&["x.pcap", "x.rules"], "x.rules"),
+        (&["x.pcap", "cb.trace"], "cb.trace is a trace, but the inputs before it are not; expected a capture"),
+        (&["-", "-"], "standard input"),
+        (&["x.pcap", "cut.pcap", "--csv", "cut.pcap"], "cut.pcap"),
+    ] {
+        let (code, out, err) = fixture.run(&[&["classify", "x.rules"], line].concat());
+        assert!((code, &*out) == (2, "") && err.contains(expected), "{line:?}: {code}: {out}{err}");
+    }
+}
+
 /// Packets of a link type that is not read are denied, and a warning names the type.
 #[test]
 fn link_types_that_are_not_read_are_named() {
