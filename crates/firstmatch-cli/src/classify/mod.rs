@@ -91,11 +91,10 @@ fn run_with(args: &ClassifyArgs, engine: &Entry) -> anyhow::Result<End> {
         return job.nothing_read(fault);
     }
     job.stream(&args.input, &config, &mut packets)?;
-    if job.tally.all().packets == 0
-        && let Some(fault) = packets.fault
-    {
+    if let Some(fault) = packets.fault.take_if(|_| job.tally.all().packets == 0) {
         return job.nothing_read(fault);
     }
+    job.write_csv(|csv, _| csv.finish())?;
     let stopped = || job.stop.signal().is_some();
     let passes = match (args.repeat, &job.held) {
         (Some(count), Some(held)) => passes::passes(&mut job.engines, held, count, &stopped),
@@ -246,7 +245,6 @@ impl Job<'_> {
                 break;
             }
         }
-        self.write_csv(|csv, _| csv.finish())?;
         self.wall = start.elapsed().saturating_sub(self.beside);
         if let (Some(checker), Some(stretch)) = (&mut self.checker, &last) {
             checker.compare_sample(&self.loaded.file.rules, &stretch.batch);
