@@ -126,7 +126,7 @@ fn faults_are_shown_by_line_and_column() {
         ("é,,60\n", 3, 1, 1, "the character `é` where a value should be"),
         ("1,,6O\n", 3, 4, 2, "6O is no number of bytes"),
         ("1,,4294967296\n", 3, 4, 10, "4294967296 is no number of bytes"),
-        ("1,\"arp,60\n", 3, 3, 4, "a quote without its end"),
+        ("1,\"arp,60\n", 3, 3, 7, "a quote without its end"),
     ] {
         let content = if line == 1 { text.to_owned() } else { format!("{good}{text}{good}") };
         let error = read(content.as_bytes(), &schemas).expect_err(text);
@@ -168,6 +168,57 @@ fn the_first_line_tells_tables_from_traces() {
     assert!(error.contains("starts with \"1 2 3\""), "{error}");
 }
 
+/// tshark names a field after the protocol, so that several columns may be one of ours.
+#[test]
+fn tables_of_tshark_are_read() {
+    let head = "frame.number\tip.src\tipv6.src\tip.dst\tipv6.dst\tip.proto\tipv6.nxt\ttcp.srcport\tudp.srcport\t\
+                tcp.dstport\tudp.dstport\ticmp.type\tframe.len\ttcp.flags\tframe.time\n";
+    let text = format!(
+        "{head}1\t10.0.0.1\t\t10.0.0.2\t\t6\t\t40000\t\t443\t\t\t74\t0x0002\tNov 28, 2026\n\
+         2\t\t2001:db8::1\t\t::1\t\t17\t\t53\t\t54\t\t90\t\t\n\
+         3\t10.0.0.1\t\t10.0.0.3\t\t1\t\t\t\t\t\t8\t98\t\t\n"
+    );
+    let all = read(text.as_bytes(), &dual()).expect("a table");
+    let [tcp, udp, icmp] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((tcp.0, &tcp.1[2..], tcp.2), (0, &[Some(40000), Some(443), Some(6), None][..], 74));
+    assert_eq!((udp.0, &udp.1[1..], udp.2), (1, &[Some(1), Some(53), Some(54), Some(17), None][..], 90));
+    assert_eq!((icmp.0, &icmp.1[2..], icmp.2), (0, &[None, None, Some(1), Some(8)][..], 98));
+    let fault = |row: &str| {
+        let error = read(format!("{head}{row}\n").as_bytes(), &dual()).expect_err(row);
+        let shown = error.diagnostic().unwrap_or_else(|| panic!("{error}")).clone();
+        (shown.column, shown.message)
+    };
+    let both = "4\t1.1.1.1\t\t1.1.1.2\t\t17\t\t5\t4789\t6\t4789\t\t9\t\t";
+    assert_eq!(fault(both), (27, "a second value of sport".to_owned()));
+    let extended = "5\t\t::1\t\t::2\t\t0\t\t\t\t\t\t9\t\t";
+    assert_eq!(fault(extended), (14, "0 is an extension header, behind which the protocol is".to_owned()));
+    let twice = "6\t1.1.1.1,2.2.2.2\t\t1.1.1.2\t\t4\t\t\t\t\t\t\t9\t\t";
+    assert_eq!(fault(twice).0, 3);
+    let nobody = "7\t\t\t\t\t\t\t\t\t\t\t\t60\t\t";
+    assert_eq!(fault(nobody), (3, "src is never absent".to_owned()));
+}
+
+#[test]
+fn cells_are_between_commas_semicolons_or_tabs_and_in_quotes() {
+    let names = ["src", "dst", "sport", "dport", "proto"];
+    let cells = ["10.0.0.1", " \"10.0.0.2\" ", "\"1\"", " 2", "tcp"];
+    let expected = read(b"src,dst,sport,dport,proto\n10.0.0.1,10.0.0.2,1,2,6\n", &[Schema::ipv4()]).expect("a table");
+    for separator in [",", ";", "\t"] {
+        for end in ["\n", "\r\n", ""] {
+            let text = format!("{}\n{}{end}", names.join(separator), cells.join(separator));
+            assert_eq!(read(text.as_bytes(), &[Schema::ipv4()]).expect(&text), expected);
+        }
+    }
+    // A column that no rule tests may hold anything between quotes.
+    let text = "src;dst;sport;dport;proto;a.b\n10.0.0.1;10.0.0.2;1;2;6;\"a;\"\"b\"\"\"\n";
+    assert_eq!(read(text.as_bytes(), &[Schema::ipv4()]).expect("a table"), expected);
+    let error = read(b"src,dst,sport,dport,proto,vlan_vid,name\n", &[Schema::ipv4()]).expect_err("no field");
+    assert!(error.to_string().contains("there is no field name") && error.to_string().contains("tshark"), "{error}");
+    // Nothing behind a carriage return is lost.
+    let error = read(b"src,dst,sport,dport,proto\n1.1.1.1,2.2.2.2,1,2,6\r,7\n", &[Schema::ipv4()]).expect_err("six");
+    assert!(error.to_string().contains("6 columns"), "{error}");
+}
+
 #[test]
 fn a_cut_stream_gives_every_whole_row() {
     let text = format!("src,dst,sport,dport,proto\n{}", "1.2.3.4,5.6.7.8,1,2,6\n".repeat(5000));
@@ -187,7 +238,11 @@ fn a_cut_stream_gives_every_whole_row() {
 
 #[test]
 fn garbage_never_panics_and_what_is_read_fits() {
-    const PARTS: [&str; 22] = [
+    const PARTS: [&str; 26] = [
+        ";",
+        "\t",
+        "ipv6.src",
+        "udp.srcport",
         "src",
         "dst",
         "sport",

@@ -17,9 +17,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
-use firstmatch_core::KeyBuf;
 use firstmatch_core::engines::registry::Entry;
 use firstmatch_core::live::Kind;
+use firstmatch_core::schema::Field;
+use firstmatch_core::{KeyBuf, Schema};
 use firstmatch_net::source::{self, Cut, Input, SourceError};
 use firstmatch_net::wire::{self, LinkType};
 
@@ -345,7 +346,12 @@ impl Job<'_> {
         }
         rules::source_error(&name, error)?;
         if self.is_no_trace {
-            diagnostics::error(&format!("{name}: this is neither a capture (pcap, pcapng) nor a ClassBench trace"));
+            let fields = self.loaded.file.rules.schemas().iter().take(1).flat_map(Schema::fields);
+            let names = fields.map(Field::name).collect::<Vec<_>>().join(",");
+            diagnostics::error(&format!(
+                "{name}: this is neither a capture (pcap, pcapng) nor a ClassBench trace; a table begins with the names \
+                 of its columns: {names}"
+            ));
         }
         Ok(End::BadInput)
     }

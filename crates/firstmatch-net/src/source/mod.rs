@@ -11,6 +11,8 @@
 
 mod ahead;
 mod capture;
+mod cells;
+mod columns;
 mod error;
 mod frames;
 mod gzip;

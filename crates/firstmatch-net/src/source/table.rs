@@ -5,14 +5,19 @@
 //! 10.0.0.1,192.0.2.80,40000,443,tcp,1500
 //! 10.0.0.2,192.0.2.1,,,icmp,84
 //! ```
+//!
+//! Semicolons or tabs may separate the cells, and columns may have the names of tshark. For example, this writes a
+//! table: `tshark -T fields -E header=y -E occurrence=f -e ip.src -e ip.dst -e ip.proto -e tcp.srcport …`.
 
 use std::fmt;
 
 use firstmatch_core::Schema;
 use firstmatch_core::rule::FieldValues;
-use firstmatch_core::schema::{Field, Source};
+use firstmatch_core::schema::{Field, IPV6_EXTENSIONS, Source};
 use firstmatch_formats::native::parse_value;
 
+use super::cells::{Cell, Cells, separator};
+use super::columns::{Column, columns};
 use super::lines::{Fault, Lines};
 use super::raw::Sniffed;
 use super::window::Window;
@@ -23,9 +28,6 @@ pub struct Table {
     lines: Lines,
     progress: Progress,
 }
-
-/// Name of the optional column that is no field: the packet's bytes on the wire.
-const BYTES: &str = "bytes";
 
 impl Table {
     pub(super) fn new(sniffed: Sniffed, limits: &Limits) -> Self {
@@ -55,7 +57,8 @@ impl Table {
     /// Reads the first line and returns the rows for a rule set's schemas.
     ///
     /// With two schemas, the first address of a row decides which one the row belongs to. The columns are the fields of
-    /// the schema in any order, each once. A column `bytes` may be added, unless a field has that name.
+    /// the schema in any order, each once or by several names of tshark, of which a row has one. A column `bytes` may be
+    /// added, unless a field has that name. Columns of fields that the schema lacks are passed over.
     ///
     /// # Errors
     /// If the file cannot be read, or the first line names a column that is no field or leaves one out.
@@ -69,59 +72,22 @@ impl Table {
             let what = "there is no line that names the columns".to_owned();
             return Err(self.lines.error(Fault::new(0, 0, what, Some("the names of fields between commas"))));
         };
-        match columns(line, schemas) {
+        let mut cells = Cells::new(separator(line));
+        match cells.read(line).and_then(|()| columns(line, &cells, &schemas[0])) {
             Ok(columns) => {
                 let values = FieldValues { family: None, values: vec![None; fields.len()] };
                 let (schemas, lines, progress) = (schemas.to_vec(), self.lines, self.progress);
-                Ok(Rows { lines, schemas, columns, values, bytes: 0, rows: 0, done: false, progress })
+                Ok(Rows { lines, cells, schemas, columns, values, bytes: 0, rows: 0, done: false, progress })
             }
             Err(fault) => Err(self.lines.error(fault)),
         }
     }
 }
 
-/// Content of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
-    Field(usize),
-    Bytes,
-}
-
-fn columns(line: &[u8], schemas: &[Schema]) -> Result<Vec<Column>, Fault> {
-    let Some(schema) = schemas.first() else { return Ok(Vec::new()) };
-    let names = || schema.fields().iter().map(Field::name).collect::<Vec<_>>().join(", ");
-    let mut out = Vec::new();
-    for cell in cells(line) {
-        let cell = cell?;
-        let name = String::from_utf8_lossy(cell.bytes);
-        let column = match schema.index_of(&name) {
-            Some(field) => Column::Field(field),
-            None if name == BYTES => Column::Bytes,
-            None => {
-                let message = if name.is_empty() {
-                    "a column without a name".to_owned()
-                } else {
-                    format!("there is no field {name}")
-                };
-                return Err(cell.fault(message, &format!("each of {} and, if need be, {BYTES}", names())));
-            }
-        };
-        if out.contains(&column) {
-            return Err(cell.fault(format!("there are two columns {name}"), "each column once"));
-        }
-        out.push(column);
-    }
-    let missing = (0..schema.fields().len()).find(|&field| !out.contains(&Column::Field(field)));
-    if let Some(field) = missing.and_then(|field| schema.fields().get(field)) {
-        let message = format!("the column {} is missing", field.name());
-        return Err(Fault::new(line.trim_ascii_end().len(), 0, message, Some(&format!("each of {}", names()))));
-    }
-    Ok(out)
-}
-
 /// Rows of a table.
 pub struct Rows {
     lines: Lines,
+    cells: Cells,
     schemas: Vec<Schema>,
     columns: Vec<Column>,
     values: FieldValues,
@@ -192,121 +158,88 @@ impl Rows {
     /// Reads the next line into `values` and `bytes` and returns the index of its schema.
     fn advance(&mut self) -> Result<Option<usize>, SourceError> {
         let Some(line) = self.lines.next(self.rows)? else { return Ok(None) };
-        let read = read_row(line, &self.schemas, &self.columns, &mut self.values, &mut self.bytes);
+        let read = read_row(line, &mut self.cells, &self.schemas, &self.columns, &mut self.values, &mut self.bytes);
         read.map(Some).map_err(|fault| self.lines.error(fault))
     }
 }
 
+/// Reads a line into `values` and `bytes` and returns the index of its schema.
 fn read_row(
     line: &[u8],
+    cells: &mut Cells,
     schemas: &[Schema],
     columns: &[Column],
     values: &mut FieldValues,
     bytes: &mut u32,
 ) -> Result<usize, Fault> {
-    let count = line.iter().filter(|&&byte| byte == b',').count() + 1;
+    cells.read(line)?;
+    let count = cells.len();
     if count != columns.len() {
-        let start = if count < columns.len() { line.trim_ascii_end().len() } else { place_of(line, columns.len()) };
-        let end = line.trim_ascii_end().len().max(start);
+        let (start, end) = (cells.end_of(line, columns.len()), line.trim_ascii_end().len());
         let expected = format!("{}, as the first line names", columns.len());
-        return Err(Fault::new(start, end - start, format!("this line has {count} columns"), Some(&expected)));
+        let message = format!("this line has {count} columns");
+        return Err(Fault::new(start, end.saturating_sub(start), message, Some(&expected)));
     }
-    let which = schema_of(line, schemas, columns)?;
+    let which = schema_of(cells, schemas, columns);
     let Some(schema) = schemas.get(which) else { return Ok(0) };
     values.family = schema.family();
-    for (cell, &column) in cells(line).zip(columns) {
-        let cell = cell?;
-        match column {
-            Column::Bytes => *bytes = cell.number()?,
-            Column::Field(index) => {
-                if let (Some(value), Some(field)) = (values.values.get_mut(index), schema.fields().get(index)) {
-                    *value = match cell.bytes {
-                        [] if field.is_optional() => None,
-                        _ => Some(cell.value(schema, index)?),
-                    };
-                }
-            }
+    values.values.fill(None);
+    for (cell, &column) in cells.iter().zip(columns) {
+        if column == Column::Bytes {
+            *bytes = cell.number()?;
+        }
+        let Some(index) = column.field().filter(|_| !cell.bytes.is_empty()) else { continue };
+        let value = value_of(&cell, schema, index)?;
+        if matches!(column, Column::NextHeader(_)) && IPV6_EXTENSIONS.iter().any(|&number| value == number.into()) {
+            let message = format!("{value} is an extension header, behind which the protocol is");
+            return Err(cell.fault(message, "the number of a protocol"));
+        }
+        if let Some(place) = values.values.get_mut(index)
+            && place.replace(value).is_some()
+        {
+            let name = schema.fields().get(index).map_or("", Field::name);
+            let message = format!("a second value of {name}");
+            return Err(cell.fault(message, "a value in one of the columns of this field"));
+        }
+    }
+    let fields = values.values.iter().zip(schema.fields()).enumerate();
+    let missing = fields.filter(|(_, (value, field))| value.is_none() && !field.is_optional()).map(|(index, _)| index);
+    for index in missing {
+        let mut of_field = cells.iter().zip(columns).filter(|(_, column)| column.field() == Some(index));
+        if let Some((cell, _)) = of_field.next() {
+            // It says what a value of this field looks like.
+            value_of(&cell, schema, index)?;
         }
     }
     Ok(which)
 }
 
-/// Returns the offset of the comma before the column of index `column`.
-///
-/// For example, column 2 of `a,b,c` has its comma at offset 3. The result is the length of the line where it has no
-/// such column.
-fn place_of(line: &[u8], column: usize) -> usize {
-    let mut commas = line.iter().enumerate().filter(|(_, byte)| **byte == b',').map(|(at, _)| at);
-    commas.nth(column.saturating_sub(1)).unwrap_or(line.len())
-}
-
 /// Returns the index of the schema that a line belongs to.
 ///
 /// With two schemas it is the one of the first address's family.
-fn schema_of(line: &[u8], schemas: &[Schema], columns: &[Column]) -> Result<usize, Fault> {
-    let [first, second] = schemas else { return Ok(0) };
-    let is_address = |column: &Column| match column {
-        Column::Field(index) => {
-            matches!(first.fields().get(*index).and_then(Field::source), Some(Source::Src | Source::Dst))
-        }
-        Column::Bytes => false,
+fn schema_of(cells: &Cells, schemas: &[Schema], columns: &[Column]) -> usize {
+    let [first, second] = schemas else { return 0 };
+    let is_address = |column: &Column| {
+        let source = column.field().and_then(|index| first.fields().get(index)?.source());
+        matches!(source, Some(Source::Src | Source::Dst))
     };
-    let Some((cell, _)) = cells(line).zip(columns).find(|(_, column)| is_address(column)) else { return Ok(0) };
-    let six = cell?.bytes.contains(&b':');
+    let mut addresses = cells.iter().zip(columns).filter(|(cell, column)| is_address(column) && !cell.bytes.is_empty());
+    let Some((cell, _)) = addresses.next() else { return 0 };
+    let six = cell.bytes.contains(&b':');
     let of = |schema: &Schema| schema.family().is_some_and(|family| (family.address_bits() == 128) == six);
-    Ok(usize::from(!of(first) && of(second)))
+    usize::from(!of(first) && of(second))
 }
 
-/// Cell of a line without blanks and quotes around it, and its offset in the line.
-#[derive(Clone, Copy)]
-struct Cell<'a> {
-    start: usize,
-    bytes: &'a [u8],
-}
-
-fn cells(line: &[u8]) -> impl Iterator<Item = Result<Cell<'_>, Fault>> {
-    let mut at = 0;
-    line.split(|&byte| byte == b',').map(move |bytes| {
-        let start = at + bytes.len() - bytes.trim_ascii_start().len();
-        at += bytes.len() + 1;
-        let bytes = bytes.trim_ascii();
-        match bytes {
-            [b'"', inside @ .., b'"'] => Ok(Cell { start: start + 1, bytes: inside.trim_ascii() }),
-            [b'"', ..] => {
-                Err(Cell { start, bytes }.fault("a quote without its end".to_owned(), "a value, or one between quotes"))
-            }
-            _ => Ok(Cell { start, bytes }),
-        }
+/// Reads a cell as the value of a field.
+fn value_of(cell: &Cell<'_>, schema: &Schema, field: usize) -> Result<u128, Fault> {
+    let Ok(text) = std::str::from_utf8(cell.bytes) else {
+        return Err(cell.fault("this is not UTF-8".to_owned(), "text in UTF-8"));
+    };
+    parse_value(schema, field, text).map_err(|error| {
+        let name = schema.fields().get(field).map_or("", Field::name);
+        let what = if text.is_empty() { format!("{name} is never absent") } else { error.what().to_owned() };
+        cell.fault(what, error.expected())
     })
-}
-
-impl Cell<'_> {
-    fn fault(&self, message: String, expected: &str) -> Fault {
-        Fault::new(self.start, self.bytes.len(), message, Some(expected))
-    }
-
-    fn value(&self, schema: &Schema, field: usize) -> Result<u128, Fault> {
-        let Ok(text) = std::str::from_utf8(self.bytes) else {
-            return Err(self.fault("this is not UTF-8".to_owned(), "text in UTF-8"));
-        };
-        parse_value(schema, field, text).map_err(|error| {
-            let name = schema.fields().get(field).map_or("", |field| field.name());
-            let what = if text.is_empty() { format!("{name} is never absent") } else { error.what().to_owned() };
-            self.fault(what, error.expected())
-        })
-    }
-
-    /// Returns the cell as a length in bytes; 0 for an empty cell.
-    fn number(&self) -> Result<u32, Fault> {
-        let digits = self
-            .bytes
-            .iter()
-            .try_fold(0u32, |value, digit| value.checked_mul(10)?.checked_add(char::from(*digit).to_digit(10)?));
-        digits.ok_or_else(|| {
-            let text = String::from_utf8_lossy(self.bytes);
-            self.fault(format!("{text} is no number of bytes"), "a number up to 4294967295")
-        })
-    }
 }
 
 /// Whether `prefix` begins a table.
@@ -319,11 +252,12 @@ pub(super) fn is_table(prefix: &[u8]) -> bool {
     let is_name = |cell: &[u8]| {
         let cell = cell.trim_ascii();
         let cell = cell.strip_prefix(b"\"").and_then(|cell| cell.strip_suffix(b"\"")).unwrap_or(cell).trim_ascii();
-        let inside = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        let inside = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         cell.first().is_some_and(u8::is_ascii_alphabetic) && cell.iter().all(inside)
     };
     // The first column is enough, because a fault in the others is shown by line and column.
-    line.split(|&byte| byte == b',').next().is_some_and(is_name)
+    let separator = separator(line);
+    line.split(|&byte| byte == separator).next().is_some_and(is_name)
 }
 
 impl fmt::Debug for Table {
