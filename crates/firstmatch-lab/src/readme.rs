@@ -32,9 +32,8 @@ const COLUMNS: [(&str, &str); 3] = [("1k", "fastest-1k"), ("10k", "fastest-10k")
 const FRAMES: [&str; COLUMNS.len()] = ["frames-1k", "frames-10k", "frames-100k"];
 /// Definition with changes beside a reader, for all columns.
 const CHANGES: &str = "updates-under-load";
-/// Engines with a row of lookups each, then those of the other rows.
-const ENGINES: [&str; 3] = ["bit_select", "bit_vector", "meta"];
-const NAMED: [&str; 2] = ["bit_select", "meta"];
+/// Engine whose figures the table has.
+const OURS: &str = "meta";
 const BATCH: usize = 32;
 /// Lines around the table in a file.
 const BEGIN: &str = "<!-- firstmatch-lab readme ";
@@ -72,19 +71,22 @@ pub(crate) fn cells(records: &[&Record]) -> (Vec<String>, Vec<Vec<String>>) {
     let table = Table::of(records);
     let head = std::iter::once(String::new()).chain(table.heads()).collect();
     let plain = |cell: Option<&str>| cell.unwrap_or("–").replace('`', "");
-    let row = |(name, cells): &(String, [Option<String>; COLUMNS.len()])| {
+    let row = |(name, cells): &(String, Cells)| {
         let cells = cells.iter().map(|cell| plain(cell.as_deref()));
         std::iter::once(plain(Some(name))).chain(cells).collect()
     };
     (head, table.rows.iter().map(row).collect())
 }
 
+/// Cells of a row, by column.
+type Cells = [Option<String>; COLUMNS.len()];
+
 /// Records of a machine by column, and the rows made from them.
 struct Table<'a> {
     lookups: [Option<&'a Record>; COLUMNS.len()],
     frames: [Option<&'a Record>; COLUMNS.len()],
     changes: Option<&'a Record>,
-    rows: Vec<(String, [Option<String>; COLUMNS.len()])>,
+    rows: Vec<(String, Cells)>,
 }
 
 impl<'a> Table<'a> {
@@ -92,144 +94,65 @@ impl<'a> Table<'a> {
         let named = |name: &str| records.iter().copied().find(|record| record.definition == name);
         let lookups = COLUMNS.map(|(_, definition)| named(definition));
         let mut table = Self { lookups, frames: FRAMES.map(named), changes: named(CHANGES), rows: Vec::new() };
-        table.times();
-        table.leads();
-        table.frames_to_decisions();
-        table.sizes();
-        table.beside_changes();
+        table.times(lookups, "lookup", "a prepared key");
+        table.times(table.frames, FRAME_TO_DECISION, "from a frame to a decision");
+        table.changes();
+        table.bytes();
         table
     }
 
-    /// Adds a row with a cell for each record of lookups, unless all cells are empty.
-    fn row(&mut self, name: String, of: impl Fn(&Record) -> Option<String>) {
-        self.row_of(self.lookups, name, of);
-    }
-
-    /// Adds a row with a cell for each of `records`, unless all cells are empty.
-    fn row_of(
-        &mut self,
-        records: [Option<&Record>; COLUMNS.len()],
-        name: String,
-        of: impl Fn(&Record) -> Option<String>,
-    ) {
-        let cells = records.map(|record| of(record?));
+    /// Adds a row with a cell for each record, unless all cells are empty.
+    fn row(&mut self, name: String, cells: Cells) {
         if cells.iter().any(Option::is_some) {
             self.rows.push((name, cells));
         }
     }
 
-    fn times(&mut self) {
-        let nanos = |name: &str, of: &dyn Fn(&str) -> bool, batch: usize, table: &mut Self| {
-            table.row(name.to_owned(), |record| mean(record, of, ("lookup", Some(batch)), |_| 1.0).map(number));
-        };
-        for engine in ENGINES {
-            nanos(&format!("`{engine}`, ns a prepared key"), &|name| name == engine, BATCH, self);
-        }
-        nanos(
-            "DPDK's `rte_acl` up to AVX2, its faster configuration on each set",
-            &|name| Peer::Avx2.is(name),
-            BATCH,
-            self,
-        );
-        nanos("`rte_acl` with AVX-512, which firstmatch does not use", &|name| Peer::Any.is(name), BATCH, self);
-        nanos("`linear`", &|name| name == "linear", BATCH, self);
-        nanos("an exact-match table of as many keys: the floor", &|name| name == "limit", BATCH, self);
-        for engine in NAMED {
-            nanos(&format!("one key a call: `{engine}`"), &|name| name == engine, 1, self);
-        }
-        nanos("one key a call: `rte_acl`", &|name| Peer::Any.is(name), 1, self);
-    }
-
-    fn leads(&mut self) {
-        for (peer, over) in [(Peer::Avx2, "`rte_acl` up to AVX2"), (Peer::Any, "`rte_acl` with AVX-512")] {
-            for engine in ENGINES {
-                self.row(format!("least lead of `{engine}` over {over}, times"), |record| {
-                    let lead = least(&record.rows, engine, ("lookup", BATCH), peer)?;
-                    Some(format!("{} (`{}`)", number(lead.ratio), lead.set))
-                });
-            }
-        }
-        let floor = |is: &dyn Fn(&Row) -> bool, record: &Record| {
-            let rows = record.rows.iter().filter(|row| row.measure == "lookup" && row.batch == Some(BATCH) && is(row));
-            rows.filter(|row| row.median.is_some()).filter_map(|row| row.noise_floor).reduce(f64::max).map(percent)
-        };
-        let ours = |row: &Row| !Peer::Any.is(&row.engine);
-        self.row("noise floor at most: two builds of one engine".to_owned(), |record| floor(&ours, record));
-        // The noise floor is its own only if it has a second table.
-        let twice = |record: &Record| {
-            record.rows.iter().any(|row| row.engine.starts_with("rte_acl") && row.engine.ends_with(" again"))
-        };
-        self.row("noise floor at most: two tables of `rte_acl`".to_owned(), |record| {
-            twice(record).then(|| floor(&|row| Peer::Any.is(&row.engine), record)).flatten()
+    /// Adds the times of our engine with its worst set, and those of `rte_acl` with the set where they come nearest.
+    fn times(&mut self, records: [Option<&Record>; COLUMNS.len()], measure: &str, what: &str) {
+        let figure = (measure, Some(BATCH));
+        let own = records.map(|record| {
+            let times = by_set(record?, &|name| name == OURS, figure, |_| 1.0)?;
+            let (set, worst) = times.iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
+            Some(format!("{} ({} on `{set}`)", number(mean(&times)?), number(*worst)))
         });
-    }
-
-    /// Adds the times from a frame in memory to the answer, over the sets of the frame records.
-    fn frames_to_decisions(&mut self) {
-        let records = self.frames;
-        let nanos =
-            |records: [Option<&Record>; COLUMNS.len()], name: &str, of: &dyn Fn(&str) -> bool, table: &mut Self| {
-                table.row_of(records, name.to_owned(), |record| {
-                    let nanos = mean(record, of, (FRAME_TO_DECISION, Some(BATCH)), |_| 1.0)?;
-                    Some(format!("{} ({} sets)", number(nanos), sets(record)))
-                });
-            };
-        for engine in NAMED {
-            nanos(records, &format!("from a frame to a decision, ns: `{engine}`"), &|name| name == engine, self);
-        }
-        for (peer, over) in [(Peer::Avx2, "`rte_acl` up to AVX2"), (Peer::Any, "`rte_acl` with AVX-512")] {
+        self.row(format!("`{OURS}`, ns {what}"), own);
+        for (peer, name) in [(Peer::Avx2, "`rte_acl` up to AVX2"), (Peer::Any, "`rte_acl` with AVX-512")] {
             // A machine without AVX-512 has no figures of it.
             let is_avx512 = |row: &Row| row.engine.contains("avx512");
             let has_lines = |record: &&Record| peer == Peer::Avx2 || record.rows.iter().any(is_avx512);
-            let records = records.map(|record| record.filter(has_lines));
-            let acl = format!("from a frame to a decision, ns: {over}, reading the frame in place");
-            nanos(records, &acl, &|name| peer.is(name), self);
-            for engine in NAMED {
-                self.row_of(records, format!("least lead of `{engine}` from frames over {over}, times"), |record| {
-                    let lead = least(&record.rows, engine, (FRAME_TO_DECISION, BATCH), peer)?;
-                    Some(format!("{} (`{}`)", number(lead.ratio), lead.set))
-                });
-            }
+            let times = records.map(|record| {
+                let record = record.filter(has_lines)?;
+                let nanos = mean(&by_set(record, &|name| peer.is(name), figure, |_| 1.0)?)?;
+                let lead = least(&record.rows, OURS, (measure, BATCH), peer)?;
+                Some(format!("{} (× {} on `{}`)", number(nanos), number(lead.ratio), lead.set))
+            });
+            self.row(format!("{name}, ns {what}"), times);
         }
     }
 
-    fn sizes(&mut self) {
-        let acl = |name: &'static str| move |engine: &str| engine == format!("{name} avx2");
-        let mut both = |name: &str, of: &dyn Fn(&str) -> bool| {
-            let bytes =
-                |record: &Record| mean(record, of, ("run", None), |row| 1.0 / row.rules.max(1) as f64).map(number);
-            let millis = |record: &Record| mean(record, of, ("build", None), |_| 1000.0).map(number);
-            self.row(format!("bytes a rule in all: {name}"), bytes);
-            self.row(format!("ms to build: {name}"), millis);
-        };
-        for engine in NAMED {
-            both(&format!("`{engine}`"), &|name| name == engine);
-        }
-        both("`rte_acl`", &acl("rte_acl"));
-        both("`rte_acl`, tables of up to 2 GiB", &acl("rte_acl max"));
-    }
-
-    /// Adds the figures of `meta` beside a reader, on the least favourable set of each size.
-    fn beside_changes(&mut self) {
+    /// Adds the changes a second beside a reader, on the least favourable set of each size.
+    fn changes(&mut self) {
         let Some(record) = self.changes else { return };
-        let least = |measure: &str, size: &str| {
+        const MEASURE: &str = "under updates, as many as can be: updates";
+        let cells = COLUMNS.map(|(size, _)| {
             let of_size = |row: &&Row| row.set.rsplit_once('_').is_some_and(|(_, end)| end == size);
-            let rows = record.rows.iter().filter(of_size).filter(|row| row.engine == "meta" && row.measure == measure);
-            rows.filter_map(|row| row.median).reduce(f64::min)
+            let rows = record.rows.iter().filter(of_size).filter(|row| row.engine == OURS && row.measure == MEASURE);
+            let least = rows.filter_map(|row| row.median).reduce(f64::min)?;
+            Some(format!("{:.0},000", least / 1000.0))
+        });
+        self.row(format!("`{OURS}`, changes a second beside a reader, at least"), cells);
+    }
+
+    fn bytes(&mut self) {
+        let of = |record: &Record, name: &str| {
+            mean(&by_set(record, &|engine| engine == name, ("run", None), |row| 1.0 / row.rules.max(1) as f64)?)
         };
-        let thousands = |rate: f64| format!("{:.0},000", rate / 1000.0);
-        let rates = COLUMNS.map(|(size, _)| least("under updates, as many as can be: updates", size).map(thousands));
-        let share = "under updates, 100000/s: reader, share with the writer stopped";
-        let shares = COLUMNS.map(|(size, _)| least(share, size).map(|share| format!("{:.0} %", share * 100.0)));
-        let rows = [
-            ("`meta`: changes a second beside a reader, at least", rates),
-            ("what a reader keeps of its lookups beside 100,000 changes a second, at least", shares),
-        ];
-        self.rows.extend(
-            rows.map(|(name, cells)| (name.to_owned(), cells))
-                .into_iter()
-                .filter(|(_, cells)| cells.iter().any(Option::is_some)),
-        );
+        let cells = self.lookups.map(|record| {
+            let record = record?;
+            Some(format!("{} and {}", number(of(record, OURS)?), number(of(record, "rte_acl avx2")?)))
+        });
+        self.row(format!("bytes a rule: `{OURS}` and `rte_acl`"), cells);
     }
 
     /// Returns the heads of the columns behind the first.
@@ -248,14 +171,24 @@ impl<'a> Table<'a> {
             let cells: Vec<&str> = cells.iter().map(|cell| cell.as_deref().unwrap_or("–")).collect();
             text += &format!("| {name} | {} |\n", cells.join(" | "));
         }
-        let records = self.lookups.into_iter().chain(self.frames).chain([self.changes]).flatten();
-        let links = records.map(|record| {
+        let records: Vec<&Record> =
+            self.lookups.into_iter().chain(self.frames).chain([self.changes]).flatten().collect();
+        let links = records.iter().map(|record| {
             let file = record.path.file_name().unwrap_or_default().to_string_lossy();
-            let head = record.head.first().map_or("", String::as_str);
-            format!("- [{}](benchmarks/record/{machine}/{file}): {head}\n", record.definition)
+            let about = record.head.first().and_then(|head| head.split_once("; ")).map_or("", |(_, about)| about);
+            format!("[{}](benchmarks/record/{machine}/{file}) ({about})", record.definition)
         });
-        text + "\n" + &links.collect::<String>() + END + "\n"
+        let links = links.collect::<Vec<_>>().join(", ");
+        let head = records.first().and_then(|record| record.head.first()?.split("; ").next()).unwrap_or(machine);
+        let floors: Vec<String> = self.lookups.into_iter().flatten().filter_map(noise_floor).map(percent).collect();
+        text + &format!("\n{head}: {links}. Noise floors are at most {}.\n{END}\n", floors.join(", "))
     }
+}
+
+/// Returns the most by which two builds of one engine, or two tables of `rte_acl`, differ on a set.
+fn noise_floor(record: &Record) -> Option<f64> {
+    let rows = record.rows.iter().filter(|row| row.measure == "lookup" && row.batch == Some(BATCH));
+    rows.filter(|row| row.median.is_some()).filter_map(|row| row.noise_floor).reduce(f64::max)
 }
 
 /// Returns the number of sets of a record.
@@ -265,21 +198,26 @@ fn sets(record: &Record) -> usize {
     sets.len()
 }
 
-/// Returns the geometric mean over a record's sets of the least median of some engines.
+/// Returns the least median of some engines on each of a record's sets, scaled by `scale`.
 ///
-/// Medians are scaled by `scale`. The mean is `None` if a set has no such median, because the mean would be over other
-/// sets. For example, medians of 10 ns and 40 ns on two sets give 20 ns.
-fn mean(
-    record: &Record,
+/// The result is `None` if a set has no such median, because a mean would be over other sets.
+fn by_set<'r>(
+    record: &'r Record,
     of: &dyn Fn(&str) -> bool,
     (measure, batch): (&str, Option<usize>),
     scale: impl Fn(&Row) -> f64,
-) -> Option<f64> {
+) -> Option<Vec<(&'r str, f64)>> {
     let mut sets: Vec<&str> = record.rows.iter().map(|row| row.set.as_str()).collect();
     sets.dedup();
-    let least = |set: &&str| {
-        let rows = record.rows.iter().filter(|row| row.set == *set && row.measure == measure && row.batch == batch);
-        rows.filter(|row| of(&row.engine)).filter_map(|row| Some(row.median? * scale(row))).reduce(f64::min)
+    let least = |set: &'r str| {
+        let rows = record.rows.iter().filter(|row| row.set == set && row.measure == measure && row.batch == batch);
+        let medians = rows.filter(|row| of(&row.engine)).filter_map(|row| Some(row.median? * scale(row)));
+        Some((set, medians.reduce(f64::min)?))
     };
-    geometric_mean(&sets.iter().map(least).collect::<Option<Vec<_>>>()?)
+    sets.into_iter().map(least).collect()
+}
+
+/// Returns the geometric mean; for example, 10 ns and 40 ns on two sets give 20 ns.
+fn mean(by_set: &[(&str, f64)]) -> Option<f64> {
+    geometric_mean(&by_set.iter().map(|(_, value)| *value).collect::<Vec<_>>())
 }
