@@ -138,10 +138,6 @@ fn explain(path: &Path, args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Resu
         writeln!(out, "{explained}")?;
         bases.push(explained.kind.name());
     }
-    writeln!(
-        out,
-        "\nWhat is timed can turn out otherwise another time; `classify --base {}` takes this again.",
-        bases.join(",")
-    )?;
+    writeln!(out, "\nTimings vary between runs. To use these engines again: `classify --base {}`.", bases.join(","))?;
     Ok(End::Done)
 }

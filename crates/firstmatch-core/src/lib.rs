@@ -69,6 +69,12 @@
 //!   counts packets and bytes by rule. An [`Updatable`] engine has one owner and is not shared.
 //! - **Writing an engine**: implement [`Engine`]; [`Classifier`] comes with it.
 //!
+//! # The standard library
+//!
+//! The crate needs `std`: `live` has locks, `select` times candidates by a clock, hash functions get their seeds from
+//! the system, and instruction sets are detected at run time. Engines alone could do with `alloc`, but each of these
+//! would then be built in two ways.
+//!
 //! # Unsafe code
 //!
 //! Unsafe code is in [`raw`] alone: vector instructions behind tokens that prove the machine has them, prefetches,

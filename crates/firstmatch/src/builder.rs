@@ -7,7 +7,7 @@ use firstmatch_formats::{self as formats, Fields, Options};
 
 use crate::{Error, Firewall};
 
-/// Who runs the rebuilds that become due after many changes.
+/// Thread that runs the rebuilds that become due after many changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rebuilds {

@@ -1,4 +1,4 @@
-//! What happens to one packet, and why.
+//! Verdict on one packet, and its reason.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use firstmatch_net::wire::{Headers, SourceSet};
 
 use crate::{Basis, Decision, Firewall, Worker, show};
 
-/// What happens to a packet, with what its headers hold. Printed it is a few lines of text.
+/// Decision on a packet, with the values of its header fields. Printed it is a few lines of text.
 ///
 /// ```
 /// use firstmatch::{Firewall, LinkType};
@@ -29,7 +29,7 @@ pub struct Explanation {
     pub decision: Decision,
     /// The rule that matched, in the project's own format; `None` while an update is in progress.
     pub rule: Option<String>,
-    /// What the packet's headers hold.
+    /// Values of the packet's header fields.
     pub headers: Headers,
     /// Header fields that the rules' schemas have.
     asked: SourceSet,

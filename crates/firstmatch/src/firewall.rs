@@ -165,7 +165,7 @@ impl Firewall {
         self.inner.text_of(&self.inner.lock(), id)
     }
 
-    /// Returns what is allowed in the rules but hardly meant, as rules that can never match.
+    /// Returns warnings: rules that are valid but look like mistakes; for example, one that can never match.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("permit\ndeny tcp\n")?; // the second never decides

@@ -31,7 +31,7 @@
 //!   [`Worker::classify`] decides all rows at once, in the generation of one commit. It allocates nothing once it is
 //!   warm.
 //! - A [`Decision`] says what happens to a packet (verdict), where that comes from ([`Basis`]), which rule said so (id, source line,
-//!   your value) and what the headers were good for ([`Outcome`]). What is unknown gets the policy's verdict for unknown packets.
+//!   your value) and how much of the headers could be read ([`Outcome`]). An unknown packet gets the policy's verdict for unknown packets.
 //! - An [`Update`] is a transaction beside all workers. No worker ever waits for it.
 //!
 //! Rules are text in the project's own format ([`Firewall::from_text`]; one rule a line), or values of Rust

@@ -10,7 +10,7 @@ use firstmatch_formats::parse_rule;
 use crate::firewall::Inner;
 use crate::{Error, Rule};
 
-/// Changes that workers see all at once, by [`Update::commit`]. What is not committed is undone when it is dropped.
+/// Changes that workers see all at once, by [`Update::commit`]. Changes that are not committed are undone when it is dropped.
 ///
 /// ```
 /// use firstmatch::{Addresses, Firewall, Rule};
@@ -33,7 +33,7 @@ pub struct Update<'f> {
 
 /// A rule that can be put into live rules: text in the project's own format, or a [`Rule`].
 pub trait IntoRule {
-    /// Returns the rule over the fields of `rules`, and what is hardly meant in it.
+    /// Returns the rule over the fields of `rules`, with warnings about what looks like a mistake in it.
     ///
     /// # Errors
     /// If the text has a fault, or a field is not in the schema of `rules`; the error names it.
@@ -98,7 +98,7 @@ impl<'f> Update<'f> {
         self.writer.rules().iter()
     }
 
-    /// Returns what is allowed in the inserted rules but hardly meant.
+    /// Returns warnings about the inserted rules: valid rules that look like mistakes.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;

@@ -1,4 +1,4 @@
-//! What a thread classifies with.
+//! Buffers and reader of one thread that classifies.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use firstmatch_net::wire::{Batch, Headers, LinkType, Outcome, Record};
 
 use crate::firewall::Inner;
 
-/// What happens to a packet, and why. All decisions of a batch are of one generation.
+/// Verdict on a packet, and its reason. All decisions of a batch are of one generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Decision {
@@ -39,7 +39,7 @@ pub struct Decision {
     pub line: Option<NonZeroU32>,
     /// The value that was given to the rule ([`Rule::value`](crate::Rule::value)); 0 without one.
     pub value: u64,
-    /// What the headers were good for.
+    /// Outcome of parsing: how much of the headers could be read.
     pub outcome: Outcome,
 }
 
@@ -83,7 +83,7 @@ impl Worker {
         }
     }
 
-    /// Adds a whole frame to the batch and returns what its headers are good for.
+    /// Adds a whole frame to the batch and returns its outcome.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;

@@ -37,13 +37,14 @@
 //! the copy of a key, whatever the packets are.
 //!
 //! A full set replaces a key that was not used recently. A new generation costs nothing by itself, but every key misses
-//! once afterwards, whatever the change was. After 2^32 generations the cache is emptied. So it is of use where rules
-//! stay for many times as many packets as it holds keys; where they do not, it steps aside.
+//! once afterwards, whatever the change was. After 2^32 generations the cache is emptied. So it pays
+//! only if rules stay unchanged for many times more packets than it has entries. Otherwise it turns itself off.
 //!
 //! Keys that come again are fast in any engine, because the engine's memory is in the first caches by then. In front of
-//! [`tuple`](mod@crate::engines::tuple), a hit takes less than half of a lookup. But [`bit_select`](crate::engines::bit_select) is so
-//! near to a hit that it is faster alone where one packet in six misses. A cache that has stepped aside is a branch and
-//! a call a batch, some 4 ns (definition `cached`). A trial that ends with the hashes looks at 512 packets.
+//! [`tuple`](mod@crate::engines::tuple), a hit takes less than half of a lookup. But a lookup in
+//! [`bit_select`](crate::engines::bit_select) costs little more than a hit, so that the cache makes it slower above one
+//! miss in six packets. A cache that has turned itself off costs a branch and a call per batch, some 4 ns (definition
+//! `cached`). A trial that ends with the hashes looks at 512 packets.
 //!
 //! # Paper
 //! Daly, Bruschi, Linguaglossa, Pontarelli, Rossi, Tollet, Torng and Yourtchenko, "TupleMerge: Fast Software Packet

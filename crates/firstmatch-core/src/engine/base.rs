@@ -14,7 +14,7 @@ use crate::raw::Level;
 use crate::rule::{Lowered, Match, Regions, RuleId};
 use crate::schema::Schema;
 
-/// What a base is built with.
+/// Inputs of the build of a base.
 #[derive(Debug)]
 pub(crate) struct Build<'a> {
     /// Bytes on the heap that the base may hold.
@@ -48,7 +48,7 @@ pub(crate) struct Most {
 /// its place at hand. In `linear` it is the index of the region, in `bit_select` the rank of its rule, in `tuple` the
 /// rule's slot.
 ///
-/// An engine that changes in place has the methods from [`Base::most`] on, too. What they do depends on nothing but the
+/// An engine that changes in place has the methods from [`Base::most`] on, too. Their effect depends on nothing but the
 /// engine and their arguments, so that two equal engines stay equal if both get the same changes.
 pub(crate) trait Base {
     /// Number of places.
@@ -71,7 +71,7 @@ pub(crate) trait Base {
 
     /// Returns the selected bits that tell its rules apart, if there are any.
     ///
-    /// Each region fixes all but a few of these bits in some selector, unless no bits separate it from the others.
+    /// For nearly every region, some selector has only a few bits that the region leaves open.
     fn selectors(&self) -> Vec<Selector> {
         Vec::new()
     }

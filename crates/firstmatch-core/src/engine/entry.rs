@@ -1,4 +1,4 @@
-//! What programs and tests know of an engine.
+//! Facts about an engine for programs and tests.
 
 use super::budget::{Budget, Visits};
 use super::options::EngineOption;

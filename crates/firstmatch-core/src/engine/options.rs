@@ -101,7 +101,7 @@ pub(crate) fn options<C>(knobs: &[Knob<C>]) -> Vec<EngineOption> {
 
 /// Sets the options `given`, names with values, in `config`, in the order of the list.
 ///
-/// Of an option that is given twice, the last value counts.
+/// If an option is given twice, the last value counts.
 ///
 /// # Errors
 /// If an option is not in the list, or does not take its value.

@@ -25,7 +25,7 @@ pub trait Engine: Debug + Send + Sync + 'static {
 
     /// Whether `scratch` serves this engine; if not, it is renewed.
     ///
-    /// Some engine of this type has made it.
+    /// It comes from an engine of this type, perhaps with other rules.
     fn fits(&self, _scratch: &Self::Scratch) -> bool {
         true
     }

@@ -7,10 +7,10 @@ use std::num::NonZeroU32;
 use crate::engines::shared::Chunked;
 use crate::rule::{Action, RuleSpec};
 
-/// What a decision needs of a rule beyond its match.
+/// Parts of a rule that a decision needs beyond its match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attached {
-    /// What the rule asks for.
+    /// Action of the rule.
     pub action: Action,
     /// Line of the file that the rule was read from, from 1.
     pub line: Option<NonZeroU32>,

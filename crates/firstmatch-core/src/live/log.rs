@@ -19,7 +19,7 @@ pub(super) struct Changes {
     places: Vec<[u32; 2]>,
     /// Regions by part; those of a failed insertion remain in between, and no range covers them.
     regions: Box<[Regions]>,
-    /// What inserted rules attach to decisions, by slot.
+    /// Attachments of inserted rules to decisions, by slot.
     attached: Vec<(u32, Attached)>,
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Built {
     pub(super) bytes: usize,
     /// Heap bytes of the base.
     base_bytes: usize,
-    /// Whether two such bases fit the budget with everything that may be inserted.
+    /// Whether the budget has room for two replicas at their largest size.
     changes_in_place: bool,
 }
 

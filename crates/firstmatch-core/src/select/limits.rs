@@ -104,7 +104,7 @@ mod tests {
         );
         assert_eq!(lines.check(51, 0), Err((Cap::WorstLines, 51, 50)));
         assert_eq!(tests.check(0, 10), Err((Cap::WorstTests, 10, 9)));
-        // Of both defaults that which is exceeded by more, in parts of it.
+        // The default that is exceeded by more, relative to itself.
         assert_eq!(free.over_default(9000, 4097), (Cap::WorstLines, 9000, 8192));
         assert_eq!(free.over_default(8193, 5000), (Cap::WorstTests, 5000, 4096));
         assert_eq!(tests.over_default(8193, 5000), (Cap::WorstLines, 8193, 8192));

@@ -35,8 +35,8 @@ const DEEP: (usize, f64) = (100, 2.0);
 /// Bytes, factor of bytes and factor of time that rule out a heavy candidate.
 ///
 /// A candidate of more than 1 MiB is ruled out by another with at most a quarter of its bytes. That one may take at
-/// most twice as long on every sort of traffic. Bases that are equally fast in a trial are not so beside other
-/// programs, because those need the cache, too.
+/// most twice as long on every sort of traffic. A large base that ties in the trial loses in practice,
+/// because other programs share the cache.
 const HEAVY: (usize, usize, f64) = (1 << 20, 4, 2.0);
 
 /// Attempts of one choice.

@@ -54,7 +54,7 @@ pub(super) fn read(lexer: &mut Lexer<'_>, in_list: bool) -> Result<(Span, Vec<Te
             return Err((span, Message::new(format!("the flag {} stands twice", quote(word)))));
         }
         if unset && in_list {
-            // Of several values one is enough, which is hardly meant here.
+            // One of several values is enough, so a list of unset flags looks like a mistake.
             let what = format!("`!{word}` in a list, of whose values one is enough");
             return Err((span, Message::new(what).expected("flags without braces, all of which must hold")));
         }

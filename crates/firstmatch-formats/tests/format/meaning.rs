@@ -280,7 +280,7 @@ fn random_rules_survive_being_written_and_read() {
     }
 }
 
-/// Panics unless a text that was read can be written, and is the same when it is read again.
+/// Asserts that parse → write → parse gives the same rules.
 fn check_written(text: &str, file: &RuleFile, options: &Options) {
     let format = firstmatch_formats::sniff(text);
     if format == Format::ClassBench && file.rules.is_empty() {

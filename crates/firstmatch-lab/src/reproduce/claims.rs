@@ -66,7 +66,7 @@ pub(super) struct Claim {
     /// Reason why it fails or is undecided here.
     pub(super) reason: Option<String>,
     pub(super) shape: Shape,
-    /// Which of two measured figures wins.
+    /// The better of two measured figures.
     pub(super) better: Option<Better>,
 }
 

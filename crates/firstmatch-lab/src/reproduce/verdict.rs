@@ -174,7 +174,7 @@ mod tests {
             (format!("{row}{{ at_most = true }}"), numbers(&[29.0]), numbers(&[f64::NAN])),
             ("values = [1, 2]\nshape = { within = 1.5 }".into(), numbers(&[1.4, 2.0]), numbers(&[1.4, 3.1])),
             ("values = [1, 2]\nshape = { within = 1.5 }".into(), numbers(&[1.0, 2.0]), numbers(&[1.0])),
-            // Which of two is better is the claim's to say.
+            // The claim says which of two is better.
             (format!("values = [1, 2]\n{wins}'less'"), numbers(&[7.0, 8.0]), numbers(&[8.0, 7.0])),
             (format!("values = [2, 1]\n{wins}'more'"), numbers(&[8.0, 7.0]), numbers(&[7.0, 8.0])),
             (format!("values = [2, 1]\n{wins}'more'"), numbers(&[8.0, 7.0]), numbers(&[8.0, 8.0])),

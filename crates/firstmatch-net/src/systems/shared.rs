@@ -96,7 +96,7 @@ struct Sample {
 /// State of the updater.
 struct Updating {
     updater: BoxUpdater,
-    /// All boxes that were made. Those that no worker has are filled anew.
+    /// All boxes that were made. Boxes that no worker has are filled anew.
     made: Vec<Arc<AnswerBoxes>>,
     /// Row to change for that of a slot.
     key: KeyBuf,

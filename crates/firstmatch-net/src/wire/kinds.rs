@@ -44,7 +44,7 @@ const IPV6: [u32; 2] = [0x00f0_ffff, 0x0060_dd86];
 /// More fragments or an offset, in the bytes 8 to 11 of IPv4.
 const FRAGMENT: u32 = 0xff3f;
 
-/// What common frames of each protocol are like, by family and protocol.
+/// Bounds of common frames, by family and protocol.
 ///
 /// An entry has the kind without a tag in its lowest byte, the least bytes from the ether type on in the next one, and
 /// above them a length that the IP header must exceed.

@@ -27,7 +27,7 @@ pub(super) struct Growing {
     pub(super) check: BoxCheck,
 }
 
-/// What came of a slice of a step.
+/// Result of one slice of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// It goes on.

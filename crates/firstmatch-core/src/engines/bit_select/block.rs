@@ -300,7 +300,7 @@ impl Shape {
     ///
     /// The block must not be full.
     fn make_room(&self, block: &mut [u32], rank: u32) -> usize {
-        // What stands behind the last rank is larger than any rank.
+        // The value behind the last rank is larger than any rank.
         let at = (0..BLOCK).find(|&at| rank < self.rank(block, at)).unwrap_or(BLOCK - 1);
         if !self.is_free(block, at) {
             self.shift(block, at, true);

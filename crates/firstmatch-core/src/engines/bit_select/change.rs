@@ -137,7 +137,7 @@ impl BitSelect {
             return false;
         }
         let rank = self.layout.rank(place as u32 + 1);
-        // What a single region reaches is known already.
+        // The reach of a single region is known already.
         let is_single = regions.clone().nth(1).is_none();
         for region in regions {
             if is_single || self.reach(&region, reached).is_some() {

@@ -1,4 +1,4 @@
-//! What changes alone need: free blocks.
+//! State that only changes need: free blocks.
 
 /// Number for a node without an append block.
 pub(super) const NO_BLOCK: u32 = u32::MAX;

@@ -104,7 +104,7 @@ impl Touches for &mut Vec<usize> {
 impl CutTree {
     /// Returns where the nodes lie that the lookup of a key reads: bytes from the first node on, 16 for each, in order.
     ///
-    /// A simulator of caches can go by them. Of several keys it is the first one's walk.
+    /// A simulator of caches can go by them. For several keys, it is the walk of the first.
     ///
     /// # Panics
     /// If there is no key.

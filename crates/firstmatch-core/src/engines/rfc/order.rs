@@ -24,7 +24,7 @@ impl Order {
     ///
     /// It counts them with each slot as the minor one, with its classes as found and sorted by their lists of rules.
     /// For example, the rows 1 2 1 and 3 3 3 have four runs, and three if the last two classes are swapped. The columns
-    /// 1 3, 2 3 and 1 3 have six. Of large tables it counts the runs of some rows at equal distances.
+    /// 1 3, 2 3 and 1 3 have six. In large tables, it counts the runs of some rows at equal distances.
     pub(super) fn of_fewest_runs(runs: &Runs, [a, b]: [&Part; 2]) -> Self {
         let (rows, length) = (a.len(), b.len());
         let [by_a, by_b] = [a, b].map(by_list);

@@ -289,7 +289,7 @@ mod tests {
             pages.dedup();
             assert_eq!(pages.len(), 2, "leaf {leaf}");
         }
-        // Of three levels the lower two are one part.
+        // With three levels, the lower two are one part.
         assert_eq!(place(&binary(7), Layout::VanEmdeBoas, PAGE, LINE).first, [0, 1, 4, 2, 3, 5, 6]);
     }
 

@@ -65,8 +65,8 @@
 //! - With `Config::spill`, the first 24 tuples get tables as they are, and a rule the table of its very tuple if there
 //!   is one. These tables cost nothing, because the rows answer for 64 at a time, and their rules are told apart
 //!   better. Merging begins behind them.
-//! - With `Config::spill`, a rule goes to the one of most bits among several other tables that have room, not to the
-//!   first. Where there is such a table, 28 tuples get tables as they are. Otherwise a general table, which rules in
+//! - With `Config::spill`, a rule goes to the most specific table with room, not to the first. If there is such a table,
+//!   28 tuples get tables as they are. Otherwise a general table, which rules in
 //!   random order find early, would take them all.
 //! - These two choices make lookups after random updates faster, but still slower than in a fresh build of the same
 //!   rules. That is due to the order of the rules: tables are then fewer, more general, and have their best priorities

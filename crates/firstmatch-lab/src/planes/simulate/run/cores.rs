@@ -83,7 +83,7 @@ impl Simulation<'_> {
                 let own = &mut self.threads[thread];
                 own.at_work += ran;
                 own.rest -= ran;
-                // What rounding leaves of a picosecond is no work.
+                // A rest below a picosecond comes from rounding and is no work.
                 if own.rest < 1e-3 {
                     own.rest = 0.0;
                 }
