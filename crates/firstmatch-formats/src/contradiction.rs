@@ -94,6 +94,9 @@ fn out_of_family(schema: &Schema, spec: &RuleSpec) -> Option<Part> {
         return Some(Part::Family);
     }
     let none = |condition: &ConditionRef<'_>| {
+        if takes_absent(schema, *condition) {
+            return false;
+        }
         let family = schema.fields()[condition.field].source().and_then(Source::family);
         let is_of_other = family.is_some() && schema.family().is_some() && family != schema.family();
         is_of_other || condition.tests_for(schema.family()).next().is_none()
@@ -209,7 +212,7 @@ fn needed(schema: &Schema, of: Of, field: usize, family: Option<Family>) -> Opti
 /// Returns the protocols, or ether types, of packets that may meet a condition.
 fn left_by(schema: &Schema, of: Of, condition: ConditionRef<'_>) -> Bits {
     let field = &schema.fields()[condition.field];
-    let Some(source) = field.source() else { return ALL };
+    let Some(source) = field.source().filter(|_| !takes_absent(schema, condition)) else { return ALL };
     let passes = |value: u128| {
         condition.tests_for(schema.family()).any(|test| test.passes(value, field.width())) != condition.negated
     };
@@ -235,6 +238,11 @@ fn left_by(schema: &Schema, of: Of, condition: ConditionRef<'_>) -> Bits {
             }
         }
     }
+}
+
+/// Whether packets that lack the field of a condition may meet it.
+fn takes_absent(schema: &Schema, condition: ConditionRef<'_>) -> bool {
+    !condition.negated && condition.tests_for(schema.family()).any(|test| test == Test::Absent)
 }
 
 /// Returns the field and value of a condition that names an extension header as a protocol.

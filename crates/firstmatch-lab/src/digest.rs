@@ -125,6 +125,7 @@ fn write_rule(rules: &RuleSet, rule: &Rule, out: &mut dyn Write) -> fmt::Result 
                 Test::Prefix { value, len } => write!(out, "{value:x}/{len}")?,
                 Test::Range { lo, hi } => write!(out, "{lo:x}-{hi:x}")?,
                 Test::Mask { value, mask } => write!(out, "{value:x}&{mask:x}")?,
+                Test::Absent => write!(out, "absent")?,
             }
         }
     }

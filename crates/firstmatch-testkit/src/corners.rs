@@ -65,6 +65,8 @@ fn condition_corners(condition: ConditionRef<'_>, schema: &Schema, field: &Field
             out.extend(around.into_iter().flatten().filter(|&v| v <= max).map(Some));
         };
         match test {
+            // Absent is tried for every optional field.
+            Test::Absent => {}
             Test::Value(value) => interval(value, value),
             Test::Range { lo, hi } => interval(lo, hi),
             Test::Prefix { value, len } => interval(value, value | max.checked_shr(len).unwrap_or(0)),

@@ -138,6 +138,7 @@ fn test(test: Test, of: Option<Family>, field: &Field) -> String {
         _ => value.to_string(),
     };
     match test {
+        Test::Absent => "absent".to_owned(),
         Test::Prefix { len: 0, .. } => "any".to_owned(),
         Test::Prefix { value, len } => format!("{}/{len}", show(value)),
         Test::Value(value) if matches!(source, Some(Source::Proto | Source::IpProto)) => {

@@ -67,6 +67,24 @@ fn rules_and_packets_by_names() {
 }
 
 #[test]
+fn packets_without_a_field() {
+    let fixture = Fixture::new("absent");
+    fixture.write("tags.rules", "permit vlan_vid { absent, 7 } dst 192.0.2.0/24\ndeny dport absent\n");
+    for (packet, asked, shown) in [
+        ("tcp 10.0.0.1:1 > 192.0.2.7:22", "1", "holds  vlan_vid { absent, 7 }  packet: absent"),
+        ("tcp 10.0.0.1:1 > 192.0.2.7:22 vlan 7", "1", "holds  vlan_vid { absent, 7 }  packet: 7"),
+        ("tcp 10.0.0.1:1 > 192.0.2.7:22 vlan 8", "1", "FAILS  vlan_vid { absent, 7 }  packet: 8"),
+        ("tcp 10.0.0.1:1 > 192.0.2.7:22", "2", "FAILS  dport absent  packet: 22"),
+        ("icmp 10.0.0.1 > 192.0.2.7 vlan 8", "2", "holds  dport absent  packet: absent"),
+    ] {
+        let (code, out, err) = fixture.run(&["explain", "tags.rules", packet, "--rule", asked]);
+        assert!(code == 0 && err.is_empty() && out.contains(shown), "{packet}: {out}{err}");
+    }
+    let (code, out, err) = fixture.run(&["classify", "tags.rules", "x.pcap", "--check", "all"]);
+    assert!(code == 0, "{out}{err}");
+}
+
+#[test]
 fn rules_of_one_family() {
     let fixture = Fixture::new("families");
     fixture.write(

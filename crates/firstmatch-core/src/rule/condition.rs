@@ -30,12 +30,17 @@ pub enum Test {
         /// Bits that are compared.
         mask: u128,
     },
+    /// Passed by packets that lack the field, which is optional; by no value.
+    ///
+    /// In a negated condition it says nothing, because that never holds for such packets anyway.
+    Absent,
 }
 
 /// Condition on one field: its value passes one of the tests or, if `negated`, none of them.
 ///
-/// A condition on a field that the packet lacks is false, negated or not. So is one whose tests all belong to the other
-/// address family: `src not 10.0.0.0/8` never holds for an IPv6 packet.
+/// A condition on a field that the packet lacks is false, negated or not, unless it is not negated and has the test
+/// [`Test::Absent`]. A condition whose tests all belong to the other address family is false, too: `src not
+/// 10.0.0.0/8` never holds for an IPv6 packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Condition {
     /// Index of the field in the schema (in both schemas of a dual-stack set).

@@ -8,7 +8,7 @@
 //! | binding | 4 | the [binding](RuleSet::bind), least significant byte first; 0 if there is none |
 //! | head | 1 or more | `field << 2 \| negated << 1 \| several`, the start of each condition |
 //! | number of tests | 1 or more | only if `several` is set: the condition has several tests, or none |
-//! | tag | 1 | `size << 4 \| family << 2 \| form`, the start of each test |
+//! | tag | 1 | `size << 4 \| family << 2 \| form`, the start of each test; the size 15 stands for [`Test::Absent`] alone |
 //! | operands | 0, 1, 2, 4, 8 or 16 each | one or two; both are as short as the longer one allows |
 //! | length | 1 or more | only after a prefix |
 //!
@@ -193,7 +193,16 @@ impl fmt::Debug for ConditionRef<'_> {
 pub fn pack(field: usize, negated: bool, tests: &[(Option<Family>, Test)], out: &mut Vec<u8>) {
     put_head(field, negated, tests.len(), out);
     for &(family, test) in tests {
+        let family = match family {
+            None => 0,
+            Some(Family::Ipv4) => 1,
+            Some(Family::Ipv6) => 2,
+        };
         let (form, a, b) = match test {
+            Test::Absent => {
+                out.push(ABSENT << 4 | family << 2);
+                continue;
+            }
             Test::Value(value) => (VALUE, value, None),
             Test::Prefix { value, .. } => (PREFIX, value, None),
             Test::Range { lo, hi } => (RANGE, lo, Some(hi)),
@@ -203,11 +212,6 @@ pub fn pack(field: usize, negated: bool, tests: &[(Option<Family>, Test)], out: 
         let size = match 128 - (a | b.unwrap_or(0)).leading_zeros() {
             0 => 0,
             bits => bits.div_ceil(8).next_power_of_two().ilog2() as usize + 1,
-        };
-        let family = match family {
-            None => 0,
-            Some(Family::Ipv4) => 1,
-            Some(Family::Ipv6) => 2,
         };
         out.push((size as u8) << 4 | family << 2 | form);
         for operand in std::iter::once(a).chain(b) {
@@ -229,6 +233,9 @@ fn put_head(field: usize, negated: bool, count: usize, out: &mut Vec<u8>) {
 }
 
 const SIZES: [usize; 6] = [0, 1, 2, 4, 8, 16];
+
+/// Size in the tag of a test without operands.
+const ABSENT: u8 = 15;
 
 const VALUE: u8 = 0;
 const PREFIX: u8 = 1;
@@ -266,6 +273,9 @@ impl<'a> Reader<'a> {
             1 => Some(Family::Ipv4),
             _ => Some(Family::Ipv6),
         };
+        if tag >> 4 == ABSENT {
+            return Some((family, Test::Absent));
+        }
         let a = self.operand(tag >> 4)?;
         let test = match tag & 3 {
             VALUE => Test::Value(a),
@@ -278,6 +288,9 @@ impl<'a> Reader<'a> {
 
     fn skip_test(&mut self) -> Option<()> {
         let tag = self.byte()?;
+        if tag >> 4 == ABSENT {
+            return Some(());
+        }
         let operands = if matches!(tag & 3, RANGE | MASK) { 2 } else { 1 };
         self.take(operands * SIZES[usize::from(tag >> 4)])?;
         if tag & 3 == PREFIX {
@@ -329,7 +342,7 @@ mod tests {
     #[test]
     fn what_is_packed_is_unpacked() {
         let numbers = [0, 1, 0xFF, 0x100, 0xFFFF, 0x1_0000, u128::from(u32::MAX), 1 << 32, 1 << 64, u128::MAX];
-        let mut tests = Vec::new();
+        let mut tests = vec![Test::Absent];
         for a in numbers {
             tests.push(Test::Value(a));
             tests.extend([0, 1, 32, 127, 128, 129, u32::MAX].map(|len| Test::Prefix { value: a, len }));

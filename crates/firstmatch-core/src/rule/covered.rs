@@ -211,25 +211,32 @@ impl<'s> View<'s> {
 ///
 /// `None` if no value meets it in this family.
 fn hull(condition: ConditionRef<'_>, family: Option<Family>, width: u32) -> Option<Held> {
-    let mut tests = condition.tests_for(family).map(|test| range(test, width));
+    let mut tests = condition.tests_for(family);
     let first = tests.next()?;
     if condition.negated {
         let is_all = condition.tests_for(family).any(|test| is_any(test, width));
         return (!is_all).then_some(Held { bits: 1, value: 0 });
     }
-    let (lo, hi) = tests.fold(first, |(lo, hi), (a, b)| (lo.min(a), hi.max(b)));
+    // A packet that lacks the field has no bits in common with others.
+    let Some((lo, hi)) = tests.fold(range(first, width), |hull, test| {
+        let ((lo, hi), (a, b)) = (hull?, range(test, width)?);
+        Some((lo.min(a), hi.max(b)))
+    }) else {
+        return Some(Held { bits: 1, value: 0 });
+    };
     let common = (lo ^ hi).leading_zeros().min(128) - (128 - width);
     Some(Held { bits: 1 + common as u8, value: lo })
 }
 
-/// Returns the smallest and the largest value that pass a test of a field.
-fn range(test: Test, width: u32) -> (u128, u128) {
+/// Returns the smallest and the largest value that pass a test of a field; `None` if no value does.
+fn range(test: Test, width: u32) -> Option<(u128, u128)> {
     let max = u128::MAX >> (128 - width);
     match test {
-        Test::Value(value) => (value, value),
-        Test::Prefix { value, len } => (value, value | max.checked_shr(len).unwrap_or(0)),
-        Test::Range { lo, hi } => (lo, hi),
-        Test::Mask { value, mask } => (value, value | (max & !mask)),
+        Test::Value(value) => Some((value, value)),
+        Test::Prefix { value, len } => Some((value, value | max.checked_shr(len).unwrap_or(0))),
+        Test::Range { lo, hi } => Some((lo, hi)),
+        Test::Mask { value, mask } => Some((value, value | (max & !mask))),
+        Test::Absent => None,
     }
 }
 
@@ -246,10 +253,13 @@ fn implies(inner: ConditionRef<'_>, outer: ConditionRef<'_>, family: Option<Fami
     match (inner.negated, outer.negated) {
         (false, false) => in_tests.clone().all(|one| out_tests.clone().any(|of| within(one, of))),
         // The inner condition excludes every value that the outer one excludes.
-        (true, true) => out_tests.clone().all(|one| in_tests.clone().any(|of| within(one, of))),
+        (true, true) => {
+            let mut values = out_tests.clone().filter(|one| *one != Test::Absent);
+            values.all(|one| in_tests.clone().any(|of| within(one, of)))
+        }
         (false, true) => in_tests.clone().all(|one| {
-            let (lo, hi) = range(one, width);
-            out_tests.clone().map(|of| range(of, width)).all(|(from, to)| hi < from || to < lo)
+            let Some((lo, hi)) = range(one, width) else { return false };
+            out_tests.clone().filter_map(|of| range(of, width)).all(|(from, to)| hi < from || to < lo)
         }),
         (true, false) => out_tests.clone().any(|of| is_any(of, width)),
     }
@@ -259,20 +269,17 @@ fn implies(inner: ConditionRef<'_>, outer: ConditionRef<'_>, family: Option<Fami
 fn is_any(test: Test, width: u32) -> bool {
     match test {
         Test::Mask { mask, .. } => mask == 0,
-        _ => range(test, width) == (0, u128::MAX >> (128 - width)),
+        _ => range(test, width) == Some((0, u128::MAX >> (128 - width))),
     }
 }
 
 /// Whether every value that passes `one` passes `of`; may be false although it is so.
 fn is_within(one: Test, of: Test, width: u32) -> bool {
-    let (lo, hi) = range(one, width);
+    let Some((lo, hi)) = range(one, width) else { return of == Test::Absent };
     match (one, of) {
         (Test::Mask { value, mask }, Test::Mask { value: outer, mask: of }) => mask & of == of && value & of == outer,
         (_, Test::Mask { .. }) => lo == hi && of.passes(lo, width),
-        _ => {
-            let (from, to) = range(of, width);
-            from <= lo && hi <= to
-        }
+        _ => range(of, width).is_some_and(|(from, to)| from <= lo && hi <= to),
     }
 }
 
@@ -287,6 +294,7 @@ fn hash_of(condition: ConditionRef<'_>, family: Option<Family>) -> u64 {
             Test::Prefix { value, len } => (1, value, len.into()),
             Test::Range { lo, hi } => (2, lo, hi),
             Test::Mask { value, mask } => (3, value, mask),
+            Test::Absent => (4, 0, 0),
         };
         [form, a as u64, (a >> 64) as u64, b as u64, (b >> 64) as u64].into_iter().fold(hash, mix)
     })

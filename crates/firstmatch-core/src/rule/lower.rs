@@ -3,7 +3,7 @@
 //! It is the only code that knows prefixes, sets, negation and fields wider than a key word. The tests of a condition
 //! are united, and complements taken, on whole values *before* values are split into words. For example,
 //! `dport not { 80, 443 }` is the complement of two values: the intervals 0 to 79, 81 to 442 and 444 to 65,535, so
-//! three regions.
+//! three regions. Packets that lack a field are a box of their own: `vlan_vid { 5, absent }` is two regions.
 //!
 //! # Invariants
 //! - The regions of one rule never overlap (tests `one_test`, `two_tests` and `several_tests` of
@@ -208,7 +208,13 @@ fn choices(schema: &Schema, rule: &RuleSpec, expansion: &ExpansionLimits) -> Res
     let boxes = |(index, field): (usize, &Field)| match rule.conditions.on(index) {
         None => Ok(Boxes::everything(schema, index)),
         Some(condition) => match pieces(condition, field, schema, expansion) {
-            Ok(pieces) => Ok(Boxes::split(schema, index, &pieces)),
+            Ok(pieces) => {
+                let mut boxes = Boxes::split(schema, index, &pieces);
+                if !condition.negated && condition.tests_for(schema.family()).any(|test| test == Test::Absent) {
+                    boxes.push_absent(schema, index);
+                }
+                Ok(boxes)
+            }
             Err(excess) => Err(expansion.condition_too_large(rule, field.name(), excess)),
         },
     };
@@ -453,6 +459,14 @@ impl Boxes {
         let hi: Vec<u32> = words.iter().map(|word| word.max).collect();
         regions.push(Region { lo: &vec![0; words.len()], hi: &hi, ternary: None });
         Self { regions }
+    }
+
+    /// Adds the box of packets that lack the field: the top word has its value for absent.
+    fn push_absent(&mut self, schema: &Schema, field: usize) {
+        let words = &schema.words()[schema.words_of(field)];
+        let lo: Vec<u32> = words.iter().map(|word| word.absent.unwrap_or(0)).collect();
+        let hi: Vec<u32> = words.iter().map(|word| word.absent.unwrap_or(word.bits)).collect();
+        self.regions.push(Region { lo: &lo, hi: &hi, ternary: None });
     }
 
     fn split(schema: &Schema, field: usize, pieces: &[Piece]) -> Self {

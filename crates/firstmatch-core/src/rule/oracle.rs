@@ -27,9 +27,11 @@ impl Rule {
 impl ConditionRef<'_> {
     /// Whether this condition holds for the values of `packet`.
     pub fn holds(&self, schema: &Schema, packet: &FieldValues) -> bool {
-        let Some(value) = packet.values[self.field] else { return false };
         let width = schema.fields()[self.field].width();
         let mut tests = self.tests().filter(|(family, _)| for_packet(*family, packet.family)).peekable();
+        let Some(value) = packet.values[self.field] else {
+            return !self.negated && tests.any(|(_, test)| test == Test::Absent);
+        };
         tests.peek().is_some() && tests.any(|(_, test)| test.passes(value, width)) != self.negated
     }
 }
@@ -47,6 +49,7 @@ impl Test {
             Self::Prefix { value, len } => v >> (width - len) == value >> (width - len),
             Self::Range { lo, hi } => lo <= v && v <= hi,
             Self::Mask { value, mask } => v & mask == value,
+            Self::Absent => false,
         }
     }
 }

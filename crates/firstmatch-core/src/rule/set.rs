@@ -368,6 +368,13 @@ impl RuleSet {
                 }
                 Test::Range { lo, hi } => lo <= hi && hi <= max,
                 Test::Mask { value, mask } => mask <= max && value & !mask == 0,
+                Test::Absent if !field.is_optional() => {
+                    return Err(UpdateError::bad_rule(format!(
+                        "{} is never absent: every packet has it",
+                        field.name()
+                    )));
+                }
+                Test::Absent => true,
             };
             if !ok {
                 let what = format!("{test:?} does not fit {} of {} bits", field.name(), field.width());

@@ -80,7 +80,7 @@ impl Domain {
         let a_range = 2 * self.key_words() - 1;
         let tests = condition.tests.len();
         let all = |form: fn(&Test) -> bool| condition.tests.iter().all(|(_, test)| form(test));
-        let prefixes = all(|test| matches!(test, Test::Value(_) | Test::Prefix { .. }));
+        let prefixes = all(|test| matches!(test, Test::Value(_) | Test::Prefix { .. } | Test::Absent));
         let intervals = prefixes || all(|test| !matches!(test, Test::Mask { .. }));
         match (condition.negated, tests) {
             (false, _) if prefixes => tests,
@@ -107,6 +107,7 @@ impl Domain {
         for mask in 0..=max {
             out.extend((0..=mask).filter(|value| value & !mask == 0).map(|value| Test::Mask { value, mask }));
         }
+        out.extend(self.schema.fields()[0].is_optional().then_some(Test::Absent));
         out
     }
 

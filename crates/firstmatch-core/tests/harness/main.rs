@@ -3,7 +3,8 @@
 //! - Lists and drawing: `engines` lists what is tested, in one place. `case` holds packets with their right answers and
 //!   puts them to an engine in batches of every length. `broken` holds engines with one thing wrong, and the tests
 //!   assert that they would be caught.
-//! - Answers: `corpus` reads `testdata/`, `differential` draws rule sets at random, `lowering` and `tiny` walk whole
+//! - Answers: `corpus` reads `testdata/`, `differential` draws rule sets at random, `absent` those that ask
+//!   for packets without a field, `lowering` and `tiny` walk whole
 //!   small domains, `lists` has conditions on thousands of addresses. `updates` changes rules and compares after every
 //!   few changes; `writing` writes rules and reads them back.
 //! - Live rules: `meta` is about writers, readers and rebuilds, `choice` about the bases that `meta` takes, `caps`
@@ -16,6 +17,7 @@
 //!   `few` is all of this for engines whose tables multiply classes, over few rules.
 //!   `limit` ends tests of threads in time.
 
+mod absent;
 mod allocation;
 mod beside;
 mod bounds;

@@ -64,6 +64,10 @@ fn conditions(schema: &Schema, index: usize) -> Vec<Option<Condition>> {
     let mut out = vec![None, one(false, Test::Range { lo: 0, hi: max }), one(true, Test::Value(max / 2))];
     out.extend((0..=max).map(|v| one(false, Test::Value(v))));
     out.extend((0..max).map(|lo| one(false, Test::Range { lo, hi: lo + 1 })));
+    if field.is_optional() {
+        let either = vec![(None, Test::Absent), (None, Test::Value(0))];
+        out.push(Some(Condition { field: index, negated: false, tests: either }));
+    }
     if field.width() > 1 {
         out.push(one(false, Test::Prefix { value: 0, len: 1 }));
         out.push(one(false, Test::Mask { value: 1, mask: 1 }));

@@ -64,6 +64,8 @@ pub(super) fn action_out(action: Action) -> Value {
 struct TestOut {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     any: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    absent: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,13 +86,14 @@ impl TestOut {
         let show = |value| Some(of_field(value, look));
         let mut out = match test {
             Test::Value(value) => Self { value: show(value), ..Self::default() },
+            Test::Absent => Self { absent: true, ..Self::default() },
             Test::Prefix { len: 0, .. } => Self { any: true, ..Self::default() },
             Test::Prefix { value, len } => Self { value: show(value), length: Some(len), ..Self::default() },
             Test::Range { lo, hi } => Self { lo: show(lo), hi: show(hi), ..Self::default() },
             Test::Mask { value, mask } => Self { value: show(value), mask: show(mask), ..Self::default() },
         };
         // In a set of two families an address shows its own.
-        let told = schemas.len() > 1 && matches!(look, Look::Address(_)) && !out.any;
+        let told = schemas.len() > 1 && matches!(look, Look::Address(_)) && !out.any && !out.absent;
         out.family = family.filter(|_| !told).map(Family::name);
         out
     }
@@ -203,7 +206,7 @@ fn read_condition<'t>(doc: &mut Doc<'t>, node: Node<'t>, schemas: &[Schema]) -> 
     complete.then_some((Condition { field, negated: negated?, tests: read }, name))
 }
 
-const FORMS: &str = "{\"value\"}, {\"value\", \"length\"}, {\"value\", \"mask\"}, {\"lo\", \"hi\"} or {\"any\": true}";
+const FORMS: &str = "{\"value\"}, {\"value\", \"length\"}, {\"value\", \"mask\"}, {\"lo\", \"hi\"}, {\"any\": true} or {\"absent\": true}";
 
 fn read_test<'t>(
     doc: &mut Doc<'t>,
@@ -252,13 +255,15 @@ type Of<'t> = (Option<Family>, Node<'t>);
 
 fn read_values<'t>(doc: &mut Doc<'t>, object: &mut Object<'t>, field: &Field) -> Option<(Test, Of<'t>)> {
     let whole = object.node();
-    object.knows(&["any", "value", "length", "mask", "lo", "hi", "family"]);
-    if object.has("any") {
-        let node = object.take("any")?;
-        if node != "true" {
-            return doc.fault(node, format_args!("{} after \"any\"", shown(node)), "true");
+    object.knows(&["any", "absent", "value", "length", "mask", "lo", "hi", "family"]);
+    for (name, test) in [("any", Test::Prefix { value: 0, len: 0 }), ("absent", Test::Absent)] {
+        if object.has(name) {
+            let node = object.take(name)?;
+            if node != "true" {
+                return doc.fault(node, format_args!("{} after \"{name}\"", shown(node)), "true");
+            }
+            return Some((test, (None, whole)));
         }
-        return Some((Test::Prefix { value: 0, len: 0 }, (None, whole)));
     }
     let has = ["value", "length", "mask", "lo", "hi"].map(|name| object.has(name));
     let (first, second) = match has {
@@ -313,6 +318,7 @@ fn misfit(test: Test, field: &Field) -> Option<&'static str> {
         }
         Test::Range { hi, .. } if hi > max => Some("the largest value is too large"),
         Test::Range { lo, hi } if lo > hi => Some("the range is reversed"),
+        Test::Absent if !field.is_optional() => Some("the field is never absent"),
         Test::Mask { mask, .. } if mask > max => Some("the mask is too large"),
         Test::Mask { value, mask } if value & !mask != 0 => Some("the value has bits outside its mask"),
         _ => None,

@@ -42,6 +42,8 @@ pub(crate) struct FieldInfo<'t> {
     pub(super) kind: Kind,
     /// Width in bits; for an address of either family the larger one.
     pub(super) width: u32,
+    /// Whether packets may lack it.
+    pub(super) optional: bool,
     pub(crate) takes: Takes,
 }
 
@@ -174,17 +176,25 @@ impl<'t> Fields<'t> {
 impl<'t> FieldInfo<'t> {
     fn of_source(source: Source, family: Family) -> FieldInfo<'static> {
         let (name, width) = (source.name(), source.width(family));
-        FieldInfo { name, source: Some(source), kind: source.kind(), width, takes: takes(Some(source), width) }
+        FieldInfo {
+            name,
+            source: Some(source),
+            kind: source.kind(),
+            width,
+            optional: source.is_optional(),
+            takes: takes(Some(source), width),
+        }
     }
 
-    /// Builds the description of a field in a schema of no family.
+    /// Builds the description of a field in a schema of no family, which every packet has.
     pub(super) fn new(name: &'t str, width: u32, kind: Kind, source: Option<Source>) -> Self {
-        Self { name, source, kind, width, takes: takes(source, width) }
+        Self { name, source, kind, width, optional: false, takes: takes(source, width) }
     }
 
     /// Builds the description of a field of any schema.
     pub(crate) fn of(field: &'t Field, family: Option<Family>) -> Self {
         let mut info = Self::new(field.name(), field.width(), field.kind(), field.source());
+        info.optional = field.is_optional();
         match (&mut info.takes, family) {
             (Takes::Address(of), Some(_)) => *of = family,
             (Takes::IcmpType { names } | Takes::IcmpCode { names }, Some(_)) => *names = true,

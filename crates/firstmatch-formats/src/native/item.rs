@@ -9,6 +9,9 @@ use crate::report::{Message, Span, quote};
 use firstmatch_core::rule::Test;
 use firstmatch_core::schema::{ExtensionHeader, Family, Kind as FieldKind};
 
+/// Word for packets that lack a field.
+pub(crate) const ABSENT: &str = "absent";
+
 /// Sort of value that an item holds; it decides which fields take the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Class {
@@ -29,6 +32,8 @@ pub(super) enum Class {
     TcpFlags,
     /// Numbers from the lower end of the test on; the field has the upper end.
     AtLeast,
+    /// Packets that lack the field.
+    Absent,
     /// Name of an extension header of IPv6 that is no protocol's name too.
     ///
     /// The test has the header's bit as value and as mask.
@@ -135,6 +140,10 @@ fn name(
         return Err(skip(lexer, span, Message::new(what).expected("a number: ranges and masks take no names")));
     }
     let ether_type = names::ether_type(word).filter(|_| context.own_schema);
+    if word == ABSENT {
+        emit(Entry { class: Class::Absent, family: None, test: Test::Absent });
+        return Ok(span);
+    }
     let mut one = |class, number: u16| emit(Entry { class, family: None, test: Test::Value(number.into()) });
     if let Some(number) = names::protocol(word) {
         let service = services::service_port(word).map(Class::ProtocolOrService);
@@ -354,6 +363,11 @@ pub(super) fn number(word: &str) -> Result<u32, Message> {
 pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>, Test), Message> {
     let takes = match (entry.class, info.takes) {
         (_, Takes::Anything) => return Ok((None, Test::Value(0))),
+        (Class::Absent, _) if !info.optional => {
+            let what = format!("{} is never absent: every packet has it", info.name);
+            return Err(Message::new(what).expected(info.wants()));
+        }
+        (Class::Absent, _) => return Ok((entry.family, Test::Absent)),
         (Class::Address, Takes::Address(family)) => family.is_none() || family == entry.family,
         (Class::Address, Takes::NumberOrAddress(family)) => Some(family) == entry.family,
         (Class::Mac, Takes::Mac) => true,
@@ -402,6 +416,7 @@ pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>
             Test::Value(value) | Test::Prefix { value, .. } => value,
             Test::Range { hi, .. } => hi,
             Test::Mask { mask, .. } => mask,
+            Test::Absent => 0,
         };
         if largest > info.max() {
             return Err(too_large(info, largest));
@@ -477,6 +492,7 @@ impl Entry {
             (Class::IcmpType, ..) => "ICMP type".into(),
             (Class::IcmpCode(_), ..) => "ICMP code".into(),
             (Class::TcpFlags, ..) => "TCP flags".into(),
+            (Class::Absent, ..) => ABSENT.into(),
             (Class::ExtHeader, ..) => "extension header".into(),
         }
     }

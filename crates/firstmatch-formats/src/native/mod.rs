@@ -54,6 +54,7 @@ pub use flags::tcp_flag;
 pub(crate) use flags::written as written_flags;
 pub(crate) use icmp::{icmp_code_in, icmp_type_numbers};
 pub use icmp::{icmp_code_numbers, icmp_type_name, icmp_type_number};
+pub(crate) use item::ABSENT;
 pub use live::parse_rule;
 pub(crate) use names::ether_type_name;
 pub use names::{protocol_name, protocol_number};

@@ -189,7 +189,7 @@ impl<'t> Parser<'t> {
         if let Some(source) = source {
             self.check_width(source, width, width_span, &block.infos)?;
         }
-        block.infos[last] = FieldInfo::new(name, width, kind, source);
+        block.infos[last] = FieldInfo { optional, ..FieldInfo::new(name, width, kind, source) };
         block.optional[last] = optional;
         Ok(())
     }
@@ -270,7 +270,7 @@ impl<'t> Parser<'t> {
 
 /// Whether a word means something in rules, so that it can be no field's name.
 fn has_a_meaning(word: &str) -> bool {
-    matches!(word, "not" | "any")
+    matches!(word, "not" | "any" | item::ABSENT)
         || names::is_family(word)
         || names::protocol(word).is_some()
         || KEYWORDS.contains(&word)
@@ -286,7 +286,8 @@ fn openflow() -> Fields<'static> {
     let schema = Schema::openflow();
     let info = |field: &Field| {
         let source = field.source();
-        FieldInfo::new(source.map_or("", Source::name), field.width(), field.kind(), source)
+        let name = source.map_or("", Source::name);
+        FieldInfo { optional: field.is_optional(), ..FieldInfo::new(name, field.width(), field.kind(), source) }
     };
     Fields::of(schema.fields().iter().map(info).collect(), schema)
 }

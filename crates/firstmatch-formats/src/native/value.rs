@@ -52,6 +52,7 @@ pub fn parse_value(schema: &Schema, field: usize, text: &str) -> Result<u128, Va
             Err(failed(Message::new(format!("{} does not exist in {}", quote(text.trim()), other.pretty()))))
         }
         (_, Test::Value(value)) => Ok(value),
+        (_, Test::Absent) => Err(failed(Message::new(format!("{} is no value", quote(text.trim()))))),
         _ => Err(failed(Message::new("more than one value"))),
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::as_range;
-use crate::native::{Takes, ether_type_name, icmp_code_in, icmp_type_numbers, protocol_name, written_flags};
+use crate::native::{ABSENT, Takes, ether_type_name, icmp_code_in, icmp_type_numbers, protocol_name, written_flags};
 use firstmatch_core::rule::{Condition, Test};
 use firstmatch_core::schema::{ExtensionHeader, Family, Field, Kind};
 
@@ -65,6 +65,10 @@ pub(super) fn items(
             continue;
         }
         rest = after;
+        if test == Test::Absent {
+            items.push(family.map_or(ABSENT.to_owned(), |family| format!("family {family} {ABSENT}")));
+            continue;
+        }
         match (look.takes, family) {
             // An address has the family of the field or, otherwise, of the test. Without either it is written once for
             // each family.
@@ -123,6 +127,7 @@ fn slashed(test: Test, show: impl Fn(u128) -> String) -> String {
         Test::Prefix { value, len } => format!("{}/{len}", show(value)),
         Test::Range { lo, hi } => format!("{}-{}", show(lo), show(hi)),
         Test::Mask { value, mask } => format!("{}/{}", show(value), show(mask)),
+        Test::Absent => ABSENT.to_owned(),
     }
 }
 
@@ -189,5 +194,6 @@ fn number(test: Test, field: &Field, look: &Look) -> Result<String, String> {
                 return Err("a value under a mask, where the native format takes prefixes of numbers alone".into());
             }
         },
+        Test::Absent => ABSENT.to_owned(),
     })
 }

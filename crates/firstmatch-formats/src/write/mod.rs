@@ -209,7 +209,7 @@ pub(crate) fn fragments_name(fragments: Fragments) -> &'static str {
 
 /// Returns the prefix, as value and length, that passes exactly the values of `test`.
 ///
-/// `None` if there is none in a field of `width` bits. For example, the range 8 to 15 of a field of 4 bits is the
+/// `None` if there is none in a field of `width` bits, or no value passes. For example, the range 8 to 15 of a field of 4 bits is the
 /// prefix of value 8 and length 1.
 fn as_prefix(test: Test, width: u32) -> Option<(u128, u32)> {
     let max = u128::MAX >> (128 - width);
@@ -222,6 +222,7 @@ fn as_prefix(test: Test, width: u32) -> Option<(u128, u32)> {
         Test::Prefix { value, len } => Some((value, len)),
         Test::Range { lo, hi } => of(lo, lo ^ hi),
         Test::Mask { value, mask } => of(value, !mask & max),
+        Test::Absent => None,
     }
 }
 

@@ -221,6 +221,7 @@ fn write_test(out: &mut String, (family, test): (Option<Family>, Test), random: 
         Test::Range { lo, hi } => write!(out, "{}{blank}-{blank}{}", show(lo), show(hi)).unwrap(),
         Test::Prefix { value, len } => write!(out, "{}{blank}/{blank}{len}", show(value)).unwrap(),
         Test::Mask { value, mask } => write!(out, "{}{blank}/{blank}{}", show(value), show(mask)).unwrap(),
+        Test::Absent => out.push_str("absent"),
     }
 }
 
@@ -246,6 +247,9 @@ fn random_rules_survive_being_written_and_read() {
                 }
                 let negated = random.below(3) == 0;
                 let mut tests: Vec<_> = (0..1 + random.below(3)).map(|_| random_test(&mut random, width)).collect();
+                if width > 0 && name != "proto" && random.below(4) == 0 {
+                    tests[0] = (None, Test::Absent);
+                }
                 write!(text, " {name}{}", if negated { " not" } else { "" }).unwrap();
                 if tests.len() == 1 && random.below(3) == 0 {
                     text.push_str(" any");

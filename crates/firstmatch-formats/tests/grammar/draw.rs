@@ -56,6 +56,15 @@ impl Head {
         }
     }
 
+    /// Whether packets may lack a field. Those of schemas of their own have the word by chance.
+    fn is_optional(self, field: &str) -> bool {
+        match self {
+            Self::Inet => !["src", "dst", "proto"].contains(&field),
+            Self::Openflow => !["in_port", "metadata"].contains(&field),
+            Self::Own => false,
+        }
+    }
+
     fn takes(self, field: &str) -> Takes {
         let source = match self {
             Self::Own => OWN[field[1..].parse::<usize>().expect("a number")].2,
@@ -93,6 +102,8 @@ struct State {
     used: Vec<Token>,
     confined: bool,
     takes: Option<Takes>,
+    /// Field of the condition.
+    field: Token,
     family: Option<String>,
 }
 
@@ -120,6 +131,7 @@ impl<'g> Drawer<'g> {
             used: Vec::new(),
             confined: false,
             takes: None,
+            field: String::new(),
             family: None,
         };
         let Some(Expr::Repeated(line)) = self.grammar.production("file") else { panic!("a file is lines") };
@@ -238,6 +250,8 @@ impl<'g> Drawer<'g> {
                 state.used.extend(fields);
                 state.takes = Some(Takes::TcpFlags);
             }
+            ("entry", "absent") if self.head != Head::Inet || state.takes != Some(Takes::Number) => return None,
+            ("item", "absent") if !self.head.is_optional(&state.field) => return None,
             ("flag", _) if state.takes != Some(Takes::TcpFlags) => return None,
             ("only", family) if state.takes.is_some() => state.family = Some(family.to_owned()),
             ("kind", kind) if OWN[state.named.min(OWN.len() - 1)].1 != kind => return None,
@@ -313,7 +327,8 @@ impl<'g> Drawer<'g> {
                 }
                 state.takes = Some(self.head.takes(&field));
                 state.used.push(field.clone());
-                state.tokens.push(field);
+                state.tokens.push(field.clone());
+                state.field = field;
                 return Some(state);
             }
             "SOURCE" => OWN[state.named].2?.name().to_owned(),

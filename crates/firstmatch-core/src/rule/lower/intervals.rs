@@ -8,7 +8,7 @@ const SPLIT: usize = 8;
 
 /// Returns the interval of the values that pass a test.
 ///
-/// `None` if they are no interval, as for a mask that is no prefix's.
+/// `None` if they are no interval, as for a mask that is no prefix's, or if no value passes it.
 pub(super) fn interval(test: Test, field: &Field) -> Option<(u128, u128)> {
     match test {
         Test::Value(value) => Some((value, value)),
@@ -18,6 +18,7 @@ pub(super) fn interval(test: Test, field: &Field) -> Option<(u128, u128)> {
             let free = !mask & field.max();
             (free & free.wrapping_add(1) == 0).then_some((value, value | free))
         }
+        Test::Absent => None,
     }
 }
 

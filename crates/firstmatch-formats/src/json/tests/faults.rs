@@ -59,7 +59,7 @@ fn faults_of_tests_are_located() {
         (
             "dport",
             "[{\"lo\": 9}]",
-            "/tests/0: a test of no known form; expected {\"value\"}, {\"value\", \"length\"}, {\"value\", \"mask\"}, {\"lo\", \"hi\"} or {\"any\": true}",
+            "/tests/0: a test of no known form; expected {\"value\"}, {\"value\", \"length\"}, {\"value\", \"mask\"}, {\"lo\", \"hi\"}, {\"any\": true} or {\"absent\": true}",
         ),
         (
             "dport",
@@ -80,7 +80,7 @@ fn faults_of_tests_are_located() {
         (
             "dport",
             "[{\"value\": 1, \"famly\": \"ipv4\"}]",
-            "/tests/0/famly: there is no member `\"famly\"`; expected \"family\", \"any\", \"value\", \"length\", \"mask\", \"lo\" or \"hi\"",
+            "/tests/0/famly: there is no member `\"famly\"`; expected \"family\", \"any\", \"absent\", \"value\", \"length\", \"mask\", \"lo\" or \"hi\"",
         ),
         (
             "dport",
