@@ -1,5 +1,4 @@
 //! Conditions that hold for packets without a field.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
 use firstmatch_core::rule::{FieldValues, Test, first_match};
 use firstmatch_core::schema::Family;
