@@ -82,6 +82,7 @@
 //! tested without vector instructions too.
 #![deny(unsafe_code)]
 
+pub mod analyze;
 pub mod cache;
 mod counters;
 mod engine;

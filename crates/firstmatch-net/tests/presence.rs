@@ -1,8 +1,12 @@
 //! Comparison of the core's table of which packets have a field with the parser.
 
-use firstmatch_core::schema::{Family, IPV6_EXTENSIONS, Source};
-use firstmatch_net::wire::{self, Config, LinkType};
-use firstmatch_testkit::frames::set_checksum;
+use firstmatch_core::analyze::{self, Analysis};
+use firstmatch_core::policy::{Fragments, Policy};
+use firstmatch_core::rule::RuleSet;
+use firstmatch_core::schema::{Family, Field, IPV6_EXTENSIONS, Schema, Source};
+use firstmatch_net::wire::{self, Batch, Config, LinkType};
+use firstmatch_testkit::frames::{Frame, any, set_checksum};
+use firstmatch_testkit::rng::Rng;
 
 /// Returns a frame of this ether type with IP inside, as far as the ether type may carry it.
 fn frame(ether_type: u16, family: Family, protocol: u8) -> Vec<u8> {
@@ -30,9 +34,49 @@ fn frame(ether_type: u16, family: Family, protocol: u8) -> Vec<u8> {
             let len = ip.len() as u16 + 2;
             frame.extend([0x11, 0, 0, 7].into_iter().chain(len.to_be_bytes()).chain(protocol.to_be_bytes()).chain(ip));
         }
+        0x8926 => frame.extend([0; 4].into_iter().chain(own(family)).chain(ip)),
+        0x893f => frame.extend([0; 6].into_iter().chain(own(family)).chain(ip)),
+        0x88e7 => frame.extend([0; 16].into_iter().chain(own(family)).chain(ip)),
         _ => frame.extend(ip),
     }
     frame
+}
+
+fn own(family: Family) -> [u8; 2] {
+    if family == Family::Ipv4 { [0x08, 0x00] } else { [0x86, 0xdd] }
+}
+
+/// No frame has values that an analysis of rules takes for impossible.
+#[test]
+fn parsed_packets_are_possible() {
+    let fields = |family: Option<Family>| {
+        let fields = Source::ALL.map(|source| Field::from_source(source, family.unwrap_or(Family::Ipv4)));
+        Schema::new(family, fields.into())
+    };
+    let five = |family| Schema::five_tuple(family, &[Source::TcpFlags, Source::IcmpType, Source::IcmpCode]);
+    let sets = [
+        RuleSet::dual(five(Family::Ipv4), five(Family::Ipv6)),
+        RuleSet::dual(fields(Some(Family::Ipv4)), fields(Some(Family::Ipv6))),
+        RuleSet::new(Schema::openflow()),
+    ];
+    let mut rng = Rng::new(77);
+    let frames: Vec<Frame> = (0..40_000).map(|_| any(&mut rng)).collect();
+    for fragments in [Fragments::Unknown, Fragments::Layer3] {
+        let policy = Policy { fragments, ..Policy::default() };
+        for rules in &sets {
+            let schemas = rules.schemas();
+            let analysis = Analysis::new(rules, &policy, &analyze::Config::default()).expect("no rules");
+            let batch = Batch::for_policy(&policy, schemas).expect("sources");
+            let mut count = 0;
+            for frame in &frames {
+                let headers = wire::parse(batch.config(), frame.link, &frame.bytes);
+                let Some(values) = batch.values(&headers) else { continue };
+                assert!(analysis.is_possible(&values), "{frame:02x?}: {values:?} over {schemas:?}");
+                count += 1;
+            }
+            assert!(count > 1_000, "{count} of {schemas:?}");
+        }
+    }
 }
 
 #[test]
@@ -56,7 +100,7 @@ fn a_field_is_there_where_the_table_says() {
                 );
             }
         }
-        for ether_type in [own, 0x0806, 0x8847, 0x8848, 0x8864, 0x88cc] {
+        for ether_type in [own, 0x0806, 0x8926, 0x893f, 0x88e7, 0x8847, 0x8848, 0x8864, 0x88cc] {
             let headers = wire::parse(&config, LinkType::Ethernet, &frame(ether_type, family, 6));
             for source in Source::ALL {
                 // No frame here has a routing header.

@@ -12,8 +12,8 @@ const ICMPV6: u8 = 58;
 
 /// Ether types of IP as OpenFlow reads it: no deeper than the ether type says.
 const IP: &[u16] = &[0x0800, 0x86dd];
-/// Ether types that IP may stand behind: its own, MPLS and PPP over Ethernet.
-const DEEP_IP: &[u16] = &[0x0800, 0x86dd, 0x8847, 0x8848, 0x8864];
+/// Ether types that IP may stand behind: its own, MPLS, PPP over Ethernet, VN-Tag, E-Tag and backbone bridges.
+const DEEP_IP: &[u16] = &[0x0800, 0x86dd, 0x8847, 0x8848, 0x8864, 0x8926, 0x893f, 0x88e7];
 
 /// Next headers of IPv6 that are extension headers.
 ///

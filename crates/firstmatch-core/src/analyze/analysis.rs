@@ -1,0 +1,238 @@
+//! Questions about the rules of a set.
+
+use std::ops::Range;
+
+use super::cover::{Cover, Work, search};
+use super::piece::{Piece, overlap, push_region};
+use super::possible::Possible;
+use super::tree::{Among, Tree};
+use crate::error::BuildError;
+use crate::key::KeyBuf;
+use crate::policy::{Policy, Verdict};
+use crate::rule::{ExpansionLimits, FieldValues, Rule, RuleSet, lower};
+use crate::schema::Schema;
+
+/// Keys that packets may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeySpace {
+    /// Keys of parsed packets: for example, TCP always has ports and ICMP has none.
+    #[default]
+    Parsed,
+    /// Any row, because the caller fills the rows.
+    Any,
+}
+
+/// Caps of an analysis, as counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Most regions that one question looks at.
+    pub work: u64,
+    /// Most regions that all questions together look at.
+    pub total_work: u64,
+    /// Most rules of another verdict that one rule is compared with.
+    pub pairs: usize,
+    /// Most rules that are left out of the causes of a finding, to see whether the others suffice.
+    pub causes: usize,
+}
+
+impl Default for Limits {
+    /// Returns 2 million, 500 million, 20,000 and 64.
+    fn default() -> Self {
+        Self { work: 2_000_000, total_work: 500_000_000, pairs: 20_000, causes: 64 }
+    }
+}
+
+/// Configuration of an analysis.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Config {
+    /// Caps.
+    pub limits: Limits,
+    /// Keys that packets may have.
+    pub keys: KeySpace,
+    /// Limits of lowering.
+    pub expansion: ExpansionLimits,
+}
+
+/// Bit of all verdicts beyond the first 63.
+pub(super) const SHARED: u64 = 1 << 63;
+
+/// Analysis of a rule set.
+///
+/// # Invariants
+/// - Every answer is that of brute force (`brute_force_agrees` in `tests/analyze.rs`).
+/// - All rules that are found can be removed together without changing a verdict (same test).
+#[derive(Clone, Debug)]
+pub struct Analysis<'s> {
+    /// Rules in order of priority; their places are their ranks.
+    pub(super) rules: Vec<&'s Rule>,
+    pub(super) lists: Vec<List>,
+    pub(super) default: Verdict,
+    /// Verdict of each rule as a bit.
+    pub(super) verdicts: Vec<u64>,
+    /// Rules that were found, so that later questions do without them.
+    pub(super) removed: Vec<bool>,
+    pub(super) limits: Limits,
+    pub(super) work: Work,
+    /// State of the random numbers that points are drawn by.
+    pub(super) random: u64,
+}
+
+/// Regions of the rules for packets of one schema.
+#[derive(Clone, Debug)]
+pub(super) struct List {
+    pub(super) schema: Schema,
+    pub(super) tree: Tree,
+    /// Regions of each rule, by rank.
+    pub(super) regions: Vec<Range<usize>>,
+    pub(super) possible: Possible,
+}
+
+/// Answer for a whole rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Yes,
+    No,
+    Undecided,
+}
+
+impl<'s> Analysis<'s> {
+    /// Lowers the rules of a set and builds the trees that questions are asked of.
+    ///
+    /// # Errors
+    /// If a rule or the set exceeds a limit of [`Config::expansion`].
+    pub fn new(set: &'s RuleSet, policy: &Policy, config: &Config) -> Result<Self, BuildError> {
+        let rules: Vec<&Rule> = set.iter().collect();
+        let mut known: Vec<Verdict> = Vec::new();
+        let verdicts: Vec<u64> = rules.iter().map(|rule| bit_of(&mut known, rule.action.into())).collect();
+        let mut ranks = vec![0; set.slots()];
+        (0..).zip(&rules).for_each(|(rank, rule)| ranks[rule.id.slot()] = rank);
+        let lists = set.schemas().iter().map(|schema| {
+            let lowered = lower(set, schema, &config.expansion)?;
+            let mut regions = vec![0..0; rules.len()];
+            for (rule, range) in lowered.by_rule() {
+                regions[ranks[rule.rule.slot()] as usize] = range;
+            }
+            let mut pieces = Vec::with_capacity(lowered.regions().len() * schema.words().len());
+            lowered.regions().iter().for_each(|region| push_region(&mut pieces, &region));
+            let of_regions = lowered.rules().iter().map(|rule| ranks[rule.rule.slot()]).collect();
+            let tree = Tree::build(schema.words().len(), pieces, of_regions, &verdicts);
+            let possible = Possible::new(schema, policy.fragments, config.keys == KeySpace::Parsed);
+            Ok(List { schema: schema.clone(), tree, regions, possible })
+        });
+        let lists = lists.collect::<Result<_, BuildError>>()?;
+        let limits = config.limits;
+        let work = Work { done: 0, most: limits.total_work, most_each: limits.work };
+        let removed = vec![false; rules.len()];
+        Ok(Self { rules, lists, default: policy.default, verdicts, removed, limits, work, random: 1 })
+    }
+
+    /// Number of bytes of the trees on the heap.
+    pub fn bytes(&self) -> usize {
+        let of_list = |list: &List| list.tree.bytes() + list.regions.capacity() * size_of::<Range<usize>>();
+        self.lists.iter().map(of_list).sum()
+    }
+
+    /// Whether a packet may have these values, as far as the fields' sources tell.
+    ///
+    /// # Panics
+    /// If no schema is of the packet's family, or the values do not fit it, as [`KeyBuf::push_values`].
+    pub fn is_possible(&self, packet: &FieldValues) -> bool {
+        let list = self.lists.iter().find(|list| list.schema.family() == packet.family);
+        let list = list.unwrap_or_else(|| panic!("no schema is of the family {:?}", packet.family));
+        let mut key = KeyBuf::new(&list.schema);
+        key.push_values(packet);
+        list.possible.is_possible(&key.keys().row(0)[..list.schema.words().len()])
+    }
+
+    pub(super) fn verdict(&self, rank: u32) -> Verdict {
+        self.rules[rank as usize].action.into()
+    }
+
+    /// Returns the rules from rank `from` on, before rank `below`, that are not removed.
+    pub(super) fn among(&self, from: u32, below: u32) -> Among<'_> {
+        Among { from, below, without: None, removed: &self.removed, verdicts: &self.verdicts, of: u64::MAX }
+    }
+
+    /// Returns whether every packet of a box has a rule before rank `below`, other than `without`.
+    pub(super) fn cover(&mut self, list: usize, of: &[Piece], below: u32, without: Option<u32>) -> Cover {
+        let points = self.points(list, of);
+        let among = Among { without, ..self.among(0, below) };
+        let List { tree, possible, .. } = &self.lists[list];
+        for (index, point) in points.into_iter().enumerate() {
+            if possible.is_possible(&point) && tree.first(&point, among).is_none() {
+                return Cover::Free(point);
+            }
+            // Most covered boxes have one holder.
+            if index == 0 && tree.holder(of, among).is_some() {
+                return Cover::Covered;
+            }
+        }
+        let mut entries = Vec::new();
+        tree.overlaps(of, among, |region| {
+            entries.extend_from_slice(tree.region(region));
+            false
+        });
+        let impossible = possible.boxes.chunks_exact(of.len()).filter(|impossible| overlap(impossible, of));
+        impossible.for_each(|impossible| entries.extend_from_slice(impossible));
+        let mut work = self.work;
+        work.done += (entries.len() / of.len().max(1)) as u64;
+        let answer = search(of, &entries, &mut work);
+        self.work = work;
+        answer
+    }
+
+    /// Returns points of a box: both ends, a corner and one inside, all made possible as far as the box allows.
+    fn points(&mut self, list: usize, of: &[Piece]) -> [Vec<u32>; 4] {
+        let corner: Vec<u32> = of.iter().map(|piece| if self.draw() & 1 == 0 { piece.lo } else { piece.hi }).collect();
+        let mut inside = Vec::with_capacity(of.len());
+        for piece in of {
+            let value = piece.lo + (self.draw() % (u64::from(piece.hi - piece.lo) + 1)) as u32;
+            inside.push(Piece::new(value, piece.hi, piece.value, piece.mask).map_or(piece.lo, |rest| rest.lo));
+        }
+        let [lo, hi] = [of.iter().map(|piece| piece.lo).collect(), of.iter().map(|piece| piece.hi).collect()];
+        let mut points: [Vec<u32>; 4] = [lo, hi, corner, inside];
+        points.iter_mut().for_each(|point| self.lists[list].possible.repair(point, of));
+        points
+    }
+
+    fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.random >> 33
+    }
+
+    /// Returns the boxes of a rule in one list.
+    pub(super) fn boxes(&self, list: usize, rank: u32) -> Vec<Vec<Piece>> {
+        let List { tree, regions, .. } = &self.lists[list];
+        regions[rank as usize].clone().map(|region| tree.region(region).to_vec()).collect()
+    }
+
+    /// Returns the packet of a key.
+    pub(super) fn values(&self, list: usize, key: &[u32]) -> FieldValues {
+        let schema = &self.lists[list].schema;
+        let value = |field: usize| {
+            let words = schema.words_of(field);
+            let of = schema.words()[words.clone()].iter().zip(&key[words]);
+            if of.clone().any(|(word, &key)| word.absent == Some(key)) {
+                return None;
+            }
+            Some(of.fold(0, |value, (word, &key)| value | u128::from(key).checked_shl(word.shift).unwrap_or(0)))
+        };
+        FieldValues { family: schema.family(), values: (0..schema.fields().len()).map(value).collect() }
+    }
+}
+
+/// Returns the bit of a verdict.
+fn bit_of(known: &mut Vec<Verdict>, verdict: Verdict) -> u64 {
+    let at = known.iter().position(|other| *other == verdict).unwrap_or_else(|| {
+        if known.len() < 63 {
+            known.push(verdict);
+            known.len() - 1
+        } else {
+            63
+        }
+    });
+    1 << at
+}

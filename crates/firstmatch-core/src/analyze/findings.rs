@@ -1,0 +1,270 @@
+//! Rules that never decide, and rules that change no verdict.
+
+use super::analysis::{Analysis, Answer, List, SHARED};
+use super::cover::{Cover, search};
+use super::piece::{Piece, and, overlap};
+use super::tree::Among;
+use crate::policy::Verdict;
+use crate::rule::{FieldValues, RuleId};
+
+/// Kind of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Kind {
+    /// No packet meets the rule's conditions.
+    Unmatchable,
+    /// An earlier rule has the same conditions.
+    Duplicate,
+    /// Earlier rules together take all packets of the rule.
+    Shadowed,
+    /// The rule decides, but without it every packet would get the same verdict.
+    Redundant,
+    /// A cap ended a question about the rule.
+    Undecided,
+}
+
+impl Kind {
+    /// All kinds, in the order of the enum.
+    pub const ALL: [Self; 5] = [Self::Unmatchable, Self::Duplicate, Self::Shadowed, Self::Redundant, Self::Undecided];
+
+    /// Returns the name, for example `shadowed`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unmatchable => "unmatchable",
+            Self::Duplicate => "duplicate",
+            Self::Shadowed => "shadowed",
+            Self::Redundant => "redundant",
+            Self::Undecided => "undecided",
+        }
+    }
+}
+
+/// Finding about a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// Kind of the finding.
+    pub kind: Kind,
+    /// Rule that it is about.
+    pub rule: RuleId,
+    /// Rules that cause it, in order of priority.
+    ///
+    /// For a shadowed rule they take all its packets, and none of them can be left out. For a redundant rule they are
+    /// the later rules that one box of it falls to as a whole; without any, the default verdict or several rules do.
+    pub by: Vec<RuleId>,
+    /// Packet of the rule, unless it is unmatchable.
+    pub packet: Option<FieldValues>,
+}
+
+/// Findings about a rule set, in order of priority.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Findings; at most one a rule.
+    pub findings: Vec<Finding>,
+    /// Number of rules that were looked at.
+    pub rules: usize,
+    /// Regions that all questions looked at.
+    pub work: u64,
+}
+
+impl Report {
+    /// Whether every question was decided.
+    pub fn is_complete(&self) -> bool {
+        self.findings.iter().all(|finding| finding.kind != Kind::Undecided)
+    }
+}
+
+impl Analysis<'_> {
+    /// Finds the rules that never decide and those that change no verdict.
+    ///
+    /// All rules that are found can be removed together. Rules are only called redundant if some rule states an action,
+    /// because otherwise all verdicts are the same.
+    pub fn check(mut self) -> Report {
+        let mut found: Vec<Option<Finding>> = vec![None; self.rules.len()];
+        for rank in 0..self.rules.len() as u32 {
+            found[rank as usize] = self.shadowed(rank);
+        }
+        // A rule that never decides may still be the later rule that another one falls to; it makes no difference.
+        for (removed, finding) in self.removed.iter_mut().zip(&found) {
+            *removed = finding.as_ref().is_some_and(|finding| finding.kind != Kind::Undecided);
+        }
+        let has_actions = self.rules.iter().any(|rule| Verdict::from(rule.action) != Verdict::Match);
+        if has_actions {
+            for rank in (0..self.rules.len() as u32).rev() {
+                if found[rank as usize].is_some() {
+                    continue;
+                }
+                let (answer, by) = self.redundant(rank);
+                let kind = match answer {
+                    Answer::Yes => Kind::Redundant,
+                    Answer::No => continue,
+                    Answer::Undecided => Kind::Undecided,
+                };
+                self.removed[rank as usize] = kind == Kind::Redundant;
+                found[rank as usize] = Some(self.finding(kind, rank, by));
+            }
+        }
+        Report { findings: found.into_iter().flatten().collect(), rules: self.rules.len(), work: self.work.done }
+    }
+
+    fn finding(&mut self, kind: Kind, rank: u32, mut by: Vec<u32>) -> Finding {
+        by.sort_unstable();
+        by.dedup();
+        let packet = (0..self.lists.len()).find_map(|list| {
+            self.boxes(list, rank).iter().find_map(|of| match self.cover(list, of, 0, None) {
+                Cover::Free(key) => Some(self.values(list, &key)),
+                _ => None,
+            })
+        });
+        let by = by.iter().map(|&rank| self.rules[rank as usize].id).collect();
+        Finding { kind, rule: self.rules[rank as usize].id, by, packet }
+    }
+
+    /// Returns the finding that a rule never decides, or cannot be decided about.
+    fn shadowed(&mut self, rank: u32) -> Option<Finding> {
+        let mut is_undecided = false;
+        for list in 0..self.lists.len() {
+            for of in self.boxes(list, rank) {
+                match self.cover(list, &of, rank, None) {
+                    Cover::Covered => {}
+                    Cover::Free(_) => return None,
+                    Cover::Undecided => is_undecided = true,
+                }
+            }
+        }
+        if is_undecided {
+            return Some(self.finding(Kind::Undecided, rank, Vec::new()));
+        }
+        let by = self.causes(rank);
+        let kind = match by[..] {
+            // Nothing but impossible keys.
+            [] => Kind::Unmatchable,
+            [one] if self.is_equal(one, rank) => Kind::Duplicate,
+            _ => Kind::Shadowed,
+        };
+        Some(self.finding(kind, rank, by))
+    }
+
+    /// Whether two rules have the same regions.
+    fn is_equal(&self, one: u32, other: u32) -> bool {
+        (0..self.lists.len()).all(|list| self.boxes(list, one) == self.boxes(list, other))
+    }
+
+    /// Returns rules that take all packets of a rule together, of which none can be left out.
+    ///
+    /// At most `Limits::causes` times some are left out on trial; those that remain then may be
+    /// more than needed. Later rules are left out first.
+    fn causes(&mut self, rank: u32) -> Vec<u32> {
+        let mut by = Vec::new();
+        for list in 0..self.lists.len() {
+            for of in self.boxes(list, rank) {
+                let among = self.among(0, rank);
+                let List { tree, .. } = &self.lists[list];
+                match tree.holder(&of, among) {
+                    Some(holder) => by.push(holder),
+                    None => tree.overlaps(&of, among, |region| {
+                        by.push(tree.rank(region));
+                        false
+                    }),
+                }
+            }
+        }
+        by.sort_unstable();
+        by.dedup();
+        // Halves at first, then single rules, because most rules of a long list are not needed.
+        let (mut step, mut tries) = (by.len().div_ceil(2), 0);
+        while step > 0 && tries < self.limits.causes {
+            let mut end = by.len();
+            while end > 0 && tries < self.limits.causes {
+                let from = end.saturating_sub(step);
+                let kept = [&by[..from], &by[end..]].concat();
+                tries += 1;
+                if self.suffice(&kept, rank) {
+                    by = kept;
+                }
+                end = from;
+            }
+            step = if step == 1 { 0 } else { step.div_ceil(2) };
+        }
+        by
+    }
+
+    /// Whether some rules take all packets of a rule.
+    fn suffice(&mut self, by: &[u32], rank: u32) -> bool {
+        let mut work = self.work;
+        let covered = (0..self.lists.len()).all(|list| {
+            let List { tree, regions, possible, .. } = &self.lists[list];
+            self.boxes(list, rank).iter().all(|of| {
+                let own = by.iter().flat_map(|&rank| regions[rank as usize].clone()).map(|region| tree.region(region));
+                let entries = own.chain(possible.boxes.chunks_exact(of.len())).filter(|entry| overlap(entry, of));
+                search(of, &entries.flatten().copied().collect::<Vec<_>>(), &mut work) == Cover::Covered
+            })
+        });
+        self.work = work;
+        covered
+    }
+
+    /// Returns whether every packet of a rule gets the same verdict without it, and the later rules that it falls to.
+    fn redundant(&mut self, rank: u32) -> (Answer, Vec<u32>) {
+        let (mut answer, mut by) = (Answer::Yes, Vec::new());
+        for list in 0..self.lists.len() {
+            for of in self.boxes(list, rank) {
+                match self.redundant_box(list, &of, rank, &mut by) {
+                    Answer::Yes => {}
+                    Answer::No => return (Answer::No, Vec::new()),
+                    Answer::Undecided => answer = Answer::Undecided,
+                }
+            }
+        }
+        (answer, by)
+    }
+
+    /// Returns the answer for one box of a rule.
+    ///
+    /// Without the rule, a packet of it goes to the first other match. So each later rule of another verdict must meet
+    /// the box only in packets that earlier rules take, and the same holds for the rule or the default behind them all.
+    fn redundant_box(&mut self, list: usize, of: &[Piece], rank: u32, by: &mut Vec<u32>) -> Answer {
+        let own = self.verdict(rank);
+        let count = self.rules.len() as u32;
+        let end = self.lists[list].tree.holder(of, self.among(rank + 1, count));
+        let below = end.unwrap_or(count);
+        let mut others = Vec::new();
+        {
+            let bit = self.verdicts[rank as usize];
+            let among = Among { of: if bit == SHARED { u64::MAX } else { !bit }, ..self.among(rank + 1, below) };
+            let List { tree, .. } = &self.lists[list];
+            let most = self.limits.pairs;
+            tree.overlaps(of, among, |region| {
+                if self.verdict(tree.rank(region)) != own {
+                    others.push((tree.rank(region), region));
+                }
+                others.len() > most
+            });
+            if others.len() > most {
+                return Answer::Undecided;
+            }
+        }
+        others.sort_unstable();
+        let mut answer = Answer::Yes;
+        for (other, region) in others {
+            let Some(shared) = and(of, self.lists[list].tree.region(region)) else { continue };
+            match self.cover(list, &shared, other, Some(rank)) {
+                Cover::Covered => {}
+                Cover::Free(_) => return Answer::No,
+                Cover::Undecided => answer = Answer::Undecided,
+            }
+        }
+        let verdict = end.map_or(self.default, |end| self.verdict(end));
+        if verdict != own {
+            match self.cover(list, of, below, Some(rank)) {
+                Cover::Covered => {}
+                Cover::Free(_) => return Answer::No,
+                Cover::Undecided => answer = Answer::Undecided,
+            }
+        } else if let Some(end) = end {
+            by.push(end);
+        }
+        answer
+    }
+}

@@ -1,0 +1,33 @@
+//! Exact answers about rule sets: which rules never decide, and which change no verdict.
+//!
+//! One question carries all of them: is a box of packets covered by the rules before some rank? [`Analysis`] asks it of
+//! every rule. The answers are exact for any schema and both families. A question that takes more work than [`Limits`]
+//! allow is *undecided*, never answered wrongly.
+//!
+//! ```
+//! use firstmatch_core::analyze::{Analysis, Config, Kind};
+//!
+//! let text = "permit tcp dport 0-1023\npermit tcp dport 1024-65535\ndeny tcp src 10.0.0.0/8\npermit udp\n";
+//! let file = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?;
+//! let report = Analysis::new(&file.rules, &file.policy, &Config::default())?.check();
+//! let [finding] = &report.findings[..] else { panic!("one rule never decides") };
+//! let line = |id| file.rules.get(id).and_then(|rule| rule.line).map_or(0, u32::from);
+//! assert_eq!((finding.kind, line(finding.rule)), (Kind::Shadowed, 3));
+//! assert_eq!(finding.by.iter().map(|&rule| line(rule)).collect::<Vec<_>>(), [1, 2]);
+//! assert!(report.is_complete());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Cost
+//! Questions go to a tree of boxes, built in O(n log n). Hardly any question of usual rules needs a search; deciding the
+//! others is NP-hard, so that their work is capped. All caps are counts, so that a run can be repeated.
+
+mod analysis;
+mod cover;
+mod findings;
+mod piece;
+mod possible;
+mod tree;
+
+pub use analysis::{Analysis, Config, KeySpace, Limits};
+pub use findings::{Finding, Kind, Report};
