@@ -7,6 +7,7 @@ use clap::builder::PossibleValuesParser;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use firstmatch_core::analyze;
 use firstmatch_core::live::Kind;
 use firstmatch_core::rule::ExpansionLimits;
 use firstmatch_generate::profile::{FULL_PROFILES, PROFILES};
@@ -60,6 +61,17 @@ Examples:
   firstmatch explain edge.rules 'monday.pcapng#17'
   firstmatch explain edge.rules monday.pcapng --packet 17 --rule 12")]
     Explain(ExplainArgs),
+    /// Find rules that never decide, and rules without which no verdict changes
+    #[command(after_help = "\
+Examples:
+  firstmatch check edge.rules
+  firstmatch check edge.rules --fail-on unmatchable,shadowed
+  firstmatch check edge.rules --json | jq '.findings[].line'
+  firstmatch check edge.rules --sarif > check.sarif
+
+Every rule that is found is found for certain, and all of them can be removed together without changing a verdict. \
+Removing the last rule that tests a field changes which packets are unknown.")]
+    Check(CheckArgs),
     /// Write rules in another format; what it cannot hold is an error that names it
     #[command(after_help = "\
 Examples:
@@ -367,6 +379,33 @@ pub(crate) struct ExplainArgs {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    /// The rules, as for `classify`
+    pub(crate) rules: PathBuf,
+    /// Print a JSON object
+    #[arg(long, conflicts_with = "sarif")]
+    pub(crate) json: bool,
+    /// Print SARIF 2.1.0, which tools for code review read
+    #[arg(long)]
+    pub(crate) sarif: bool,
+    /// The kinds of findings that give exit code 1, with commas between: unmatchable, duplicate, shadowed, redundant,
+    /// undecided. Without this, all of them
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = kind)]
+    pub(crate) fail_on: Vec<analyze::Kind>,
+    /// The most regions that the question about one rule may look at; beyond, the answer is `undecided`
+    #[arg(long, value_name = "N", default_value_t = analyze::Limits::default().work)]
+    pub(crate) max_work: u64,
+    /// The most regions that all questions may look at
+    #[arg(long, value_name = "N", default_value_t = analyze::Limits::default().total_work)]
+    pub(crate) max_total_work: u64,
+    /// Keep the flags column of a ClassBench filter set as a field
+    #[arg(long)]
+    pub(crate) flags: bool,
+    #[command(flatten)]
+    pub(crate) limits: RuleLimits,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct ConvertArgs {
     /// The rules: a rule file, a ClassBench filter set or JSON, plain or compressed by gzip or zstd; `-` reads
     /// standard input
@@ -415,6 +454,15 @@ impl RuleLimits {
             mask_comparisons: self.max_mask_comparisons,
         }
     }
+}
+
+/// Reads the name of a kind of findings.
+fn kind(text: &str) -> Result<analyze::Kind, String> {
+    let known = || analyze::Kind::ALL.map(analyze::Kind::name).join(", ");
+    analyze::Kind::ALL
+        .into_iter()
+        .find(|kind| kind.name() == text)
+        .ok_or_else(|| format!("expected one of {}", known()))
 }
 
 /// Reads the value of an option of an engine.

@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod args;
+mod check;
 mod classify;
 mod convert;
 mod count;
@@ -39,6 +40,7 @@ enum End {
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Classify(args) => classify::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),

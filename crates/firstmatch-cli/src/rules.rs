@@ -31,12 +31,16 @@ pub(crate) struct Loaded {
 
 /// Reads a rule file and shows its warnings; `None` if it has faults, which are then shown.
 pub(crate) fn load(path: &Path, flags: bool, expansion: ExpansionLimits) -> anyhow::Result<Option<Loaded>> {
+    Ok(load_quietly(path, flags, expansion)?.inspect(Loaded::show_warnings))
+}
+
+/// Reads a rule file as [`load`] does, and shows no warnings about its rules.
+pub(crate) fn load_quietly(path: &Path, flags: bool, expansion: ExpansionLimits) -> anyhow::Result<Option<Loaded>> {
     let Some((name, text)) = text(path)? else { return Ok(None) };
     if flags && !has_flags_column(&text) {
         warn_of_flags(&name);
     }
-    let loaded = Loaded::parse(name, text, Options { flags, expansion, ..Options::default() });
-    Ok(loaded.inspect(Loaded::show_warnings))
+    Ok(Loaded::parse(name, text, Options { flags, expansion, ..Options::default() }))
 }
 
 /// Returns the name and the text of a rule file.
@@ -114,7 +118,12 @@ impl Loaded {
     }
 
     pub(crate) fn show_warnings(&self) {
-        for warning in &self.file.warnings {
+        self.show_warnings_but(|_| false);
+    }
+
+    /// Shows the warnings about the rules, except some.
+    pub(crate) fn show_warnings_but(&self, except: impl Fn(&Diagnostic) -> bool) {
+        for warning in self.file.warnings.iter().filter(|warning| !except(warning)) {
             diagnostics::hint(&self.name, warning);
         }
         if self.file.more_warnings > 0 {

@@ -97,7 +97,7 @@ fn random_rules(rng: &mut Rng) -> String {
         "schema {{\nx 2 range\ny 2 mask\nz 1 exact optional\n}}\ndefault {}\n",
         rng.any_of(&["permit", "deny"])
     );
-    for _ in 0..1 + rng.below(9) {
+    for _ in 0..1 + rng.below(14) {
         text.push_str(rng.any_of(&["permit", "deny", "permit", "deny", "mark 1"]));
         for (name, max) in [("x", 4), ("y", 4), ("z", 2)] {
             if rng.one_in(3) {

@@ -166,7 +166,7 @@ impl<'s> Analysis<'s> {
                 return Cover::Free(point);
             }
             // Most covered boxes have one holder.
-            if index == 0 && tree.holder(of, among).is_some() {
+            if index == 0 && (tree.holder(of, among).is_some() || possible.is_impossible(of)) {
                 return Cover::Covered;
             }
         }

@@ -7,6 +7,9 @@ use super::tree::Among;
 use crate::policy::Verdict;
 use crate::rule::{FieldValues, RuleId};
 
+/// Number of rules of another verdict that are looked for one by one, before the others are all collected.
+const SINGLY: usize = 8;
+
 /// Kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -229,30 +232,39 @@ impl Analysis<'_> {
         let count = self.rules.len() as u32;
         let end = self.lists[list].tree.holder(of, self.among(rank + 1, count));
         let below = end.unwrap_or(count);
-        let mut others = Vec::new();
-        {
-            let bit = self.verdicts[rank as usize];
-            let among = Among { of: if bit == SHARED { u64::MAX } else { !bit }, ..self.among(rank + 1, below) };
-            let List { tree, .. } = &self.lists[list];
-            let most = self.limits.pairs;
-            tree.overlaps(of, among, |region| {
-                if self.verdict(tree.rank(region)) != own {
-                    others.push((tree.rank(region), region));
-                }
-                others.len() > most
-            });
-            if others.len() > most {
-                return Answer::Undecided;
-            }
-        }
-        others.sort_unstable();
+        let bit = self.verdicts[rank as usize];
+        let of_others = if bit == SHARED { u64::MAX } else { !bit };
         let mut answer = Answer::Yes;
-        for (other, region) in others {
-            let Some(shared) = and(of, self.lists[list].tree.region(region)) else { continue };
-            match self.cover(list, &shared, other, Some(rank)) {
-                Cover::Covered => {}
-                Cover::Free(_) => return Answer::No,
-                Cover::Undecided => answer = Answer::Undecided,
+        // Most rules are needed because of the first rule of another verdict, so the first ones are looked for one by one.
+        let mut from = rank + 1;
+        let mut left = Vec::new();
+        for tries in 0.. {
+            let among = Among { of: of_others, ..self.among(from, below) };
+            let List { tree, .. } = &self.lists[list];
+            if tries == SINGLY {
+                let most = self.limits.pairs;
+                tree.overlaps(of, among, |region| {
+                    left.push(tree.rank(region));
+                    left.len() > most
+                });
+                if left.len() > most {
+                    return Answer::Undecided;
+                }
+                left.sort_unstable_by(|one, other| other.cmp(one));
+                left.dedup();
+            }
+            let next = if tries < SINGLY { tree.next(of, among) } else { left.pop() };
+            let Some(other) = next else { break };
+            from = other + 1;
+            if self.verdict(other) == own {
+                continue;
+            }
+            for shared in self.boxes(list, other).iter().filter_map(|region| and(of, region)) {
+                match self.cover(list, &shared, other, Some(rank)) {
+                    Cover::Covered => {}
+                    Cover::Free(_) => return Answer::No,
+                    Cover::Undecided => answer = Answer::Undecided,
+                }
             }
         }
         let verdict = end.map_or(self.default, |end| self.verdict(end));

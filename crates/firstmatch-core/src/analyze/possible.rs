@@ -4,7 +4,7 @@
 //! such keys reach never decides about a packet. Only boxes that are surely impossible count: one too many would call a
 //! rule shadowed that is not, while one too few only makes an example odd.
 
-use super::piece::{Piece, contains};
+use super::piece::{Piece, contains, holds};
 use crate::policy::Fragments;
 use crate::schema::{Family, IPV6_EXTENSIONS, Schema, Source};
 
@@ -63,6 +63,11 @@ impl Possible {
     /// Whether a packet may have this key.
     pub(super) fn is_possible(&self, key: &[u32]) -> bool {
         !self.boxes.chunks_exact(self.words).any(|impossible| contains(impossible, key))
+    }
+
+    /// Whether one impossible box holds all of a box.
+    pub(super) fn is_impossible(&self, of: &[Piece]) -> bool {
+        self.boxes.chunks_exact(self.words).any(|impossible| holds(impossible, of))
     }
 
     /// Changes a key of a box so that the fields that its protocol lacks are absent and the others present.

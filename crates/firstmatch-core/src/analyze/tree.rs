@@ -220,6 +220,11 @@ impl Tree {
         self.least(among, |hull| holds(hull, of), |region| holds(region, of))
     }
 
+    /// Returns the least rank among these with a region that overlaps the box.
+    pub(super) fn next(&self, of: &[Piece], among: Among<'_>) -> Option<u32> {
+        self.least(among, |hull| overlap(hull, of), |region| overlap(region, of))
+    }
+
     /// Calls `f` with each region among these that overlaps the box, in no order, until it returns true.
     pub(super) fn overlaps(&self, of: &[Piece], among: Among<'_>, mut f: impl FnMut(usize) -> bool) {
         self.walk(
