@@ -89,6 +89,45 @@ fn every_field_has_its_value() {
 }
 
 #[test]
+fn fragments_dscp_ttl_and_length_are_fields_of_ip() {
+    use Source::{Dscp, DstPort, Fragment, Length, Src, Ttl};
+    let config = Config::default();
+    let of = |family, sources: &[Source]| Extractor::new(&schema(family, sources)).expect("sources");
+    for (bits, value) in [(0x4000, 0), (0x2000, 1), (0x2005, 2), (0x0005, 2)] {
+        let mut packet = ipv4(17, bits, &[1; 4], &udp());
+        (packet[1], packet[8]) = (0xb9, 63);
+        let headers = parse(&config, LinkType::Raw, &packet);
+        let found = [Fragment, Dscp, Ttl, Length].map(|source| headers.value(source));
+        assert_eq!(found, [value, 46, 63, packet.len() as u128].map(Some), "{bits:#x}");
+        assert_eq!(of(Family::Ipv4, &[Src, Fragment, Ttl]).outcome(&headers), Outcome::Complete);
+        let ports = of(Family::Ipv4, &[Fragment, DstPort]).outcome(&headers);
+        assert_eq!(ports == Outcome::Fragment, value == 2, "{bits:#x}: {ports:?}");
+        // A length of 0 states none, and only rules that test it care.
+        packet[2..4].fill(0);
+        let headers = parse(&config, LinkType::Raw, &packet);
+        assert!(headers.unknown().contains(Length) && headers.value(Ttl) == Some(63));
+        assert!(!of(Family::Ipv4, &[Src, Length]).outcome(&headers).is_classified());
+        assert_eq!(of(Family::Ipv4, &[Src, Ttl]).outcome(&headers), Outcome::Complete);
+    }
+    for (kinds, bits, value) in
+        [(&[][..], 0, Some(0)), (&[44], 0, Some(0)), (&[0, 44], 1, Some(1)), (&[44, 60], 8, Some(2)), (&[135], 0, None)]
+    {
+        let (next, body) = chain(kinds, 1, bits, 17, &udp());
+        let mut packet = ipv6(next, &body);
+        (packet[0], packet[1], packet[7]) = (0x6b, 0x90, 254);
+        for config in [config, layer3()] {
+            let headers = parse(&config, LinkType::Raw, &packet);
+            assert_eq!(headers.value(Fragment), value, "{kinds:?}");
+            assert_eq!(headers.unknown().contains(Fragment), value.is_none());
+            let found = [Dscp, Ttl, Length].map(|source| headers.value(source));
+            assert_eq!(found, [46, 254, packet.len() as u128].map(Some), "{kinds:?}");
+        }
+        packet[4..6].fill(0);
+        assert!(parse(&config, LinkType::Raw, &packet).unknown().contains(Length));
+    }
+}
+
+#[test]
 fn extension_headers_are_a_field_of_ipv6() {
     use Source::{ExtHeaders, Proto, RoutingType, Src};
     let read = |config: &Config, kinds: &[u8], fragment, proto| {

@@ -28,7 +28,9 @@ pub fn schemas() -> Vec<Vec<Schema>> {
         both(&[Source::TcpFlags, Source::VlanVid, Source::IcmpType, Source::IcmpCode]),
         vec![Schema::ipv6(), Schema::openflow(), Schema::ipv4()],
         // All fields that frames alone fill, so that common frames are read in place.
-        both(&Source::ALL[13..]),
+        both(&Source::ALL[17..]),
+        both(&[Source::Fragment, Source::Dscp, Source::Ttl]),
+        both(&[Source::Ttl, Source::Length]),
     ];
     // 5-tuples without one of their fields are no 5-tuples.
     for family in [Ipv4, Ipv6] {
@@ -40,7 +42,7 @@ pub fn schemas() -> Vec<Vec<Schema>> {
     }
     lists.extend(extractors().iter().map(|(extractor, ..)| vec![extractor.schema().clone()]));
     // Rows of IPv4 are longer than those of IPv6.
-    lists.push(vec![Schema::five_tuple(Ipv4, &Source::ALL[13..]), Schema::ipv6()]);
+    lists.push(vec![Schema::five_tuple(Ipv4, &Source::ALL[17..]), Schema::ipv6()]);
     lists
 }
 

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use firstmatch_core::Schema;
 use firstmatch_core::rule::{ConditionRef, FieldValues, Test};
 use firstmatch_core::schema::{ExtensionHeader, Family, Field, Kind, Source};
-use firstmatch_formats::native::{icmp_type_name, protocol_name};
+use firstmatch_formats::native::{fragment_name, icmp_type_name, protocol_name};
 use firstmatch_net::wire::{Headers, Outcome, SourceSet};
 
 /// Most tests of a condition that are shown.
@@ -68,6 +68,7 @@ fn value_of(value: u128, source: Option<Source>, family: Option<Family>) -> Stri
         (Some(Source::Proto | Source::IpProto), _) => format!("{value}{}", named(protocol_name(value as u8))),
         (Some(Source::IcmpType), Some(family)) => format!("{value}{}", named(icmp_type_name(family, value as u8))),
         (Some(Source::TcpFlags), _) => format!("{value:#04x}"),
+        (Some(Source::Fragment), _) => fragment_name(value as u8).map_or(value.to_string(), str::to_owned),
         (Some(Source::ExtHeaders), _) => {
             let set = ExtensionHeader::ALL.iter().filter(|header| value & u128::from(header.bit) != 0);
             let names: Vec<_> = set.map(|header| header.name).collect();
@@ -147,6 +148,7 @@ fn test(test: Test, of: Option<Family>, field: &Field) -> String {
         Test::Value(value) if source == Some(Source::IcmpType) => {
             of.and_then(|family| icmp_type_name(family, value as u8)).map_or(value.to_string(), str::to_owned)
         }
+        Test::Value(value) if source == Some(Source::Fragment) => value_of(value, source, family),
         Test::Value(value) => show(value),
         Test::Range { lo, hi } => format!("{}-{}", show(lo), show(hi)),
         Test::Mask { value, mask } if source == Some(Source::ExtHeaders) && value == mask => {

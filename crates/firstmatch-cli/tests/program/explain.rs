@@ -85,6 +85,40 @@ fn packets_without_a_field() {
 }
 
 #[test]
+fn fragments_and_other_fields_of_the_ip_header() {
+    let fixture = Fixture::new("ip-header");
+    let rules = "deny fragment later dst 192.0.2.0/24\npermit ttl 64 length < 100 dscp 0 fragment none\n";
+    fixture.write("frag.rules", rules);
+    // A file that asks for ports hides the later fragment, unless it says what becomes of such.
+    fixture.write("ports.rules", format!("{rules}permit dport 22\n"));
+    fixture.write("layer3.rules", format!("fragments layer3\n{rules}permit dport 22\n"));
+    for (file, packet, shown) in [
+        ("frag.rules", "x.pcap#8", "deny, by frag.rules:1"),
+        ("frag.rules", "x.pcap#8", "fragment later"),
+        ("frag.rules", "x.pcap#0", "permit, by frag.rules:2"),
+        ("frag.rules", "x.pcap#3", "permit, by frag.rules:2"),
+        ("ports.rules", "x.pcap#8", "no rule was asked"),
+        ("layer3.rules", "x.pcap#8", "deny, by layer3.rules:2"),
+    ] {
+        let (code, out, err) = fixture.run(&["explain", file, packet]);
+        assert!(code == 0 && err.is_empty() && out.contains(shown), "{file} {packet}: {out}{err}");
+    }
+    let line = ["explain", "frag.rules", "x.pcap#0", "--rule", "1", "--rule", "2"];
+    let (_, out, _) = fixture.run(&line);
+    assert!(out.contains("FAILS  fragment later") && out.contains("packet: none"), "{out}");
+    for file in ["frag.rules", "ports.rules", "layer3.rules"] {
+        let (code, out, err) = fixture.run(&["classify", file, "x.pcap", "--check", "all"]);
+        assert!(code == 0, "{file}: {out}{err}");
+        let (code, native, err) = fixture.run(&["convert", file, "--to", "native"]);
+        assert!(code == 0 && native.contains("deny fragment later dst 192.0.2.0/24"), "{native}{err}");
+    }
+    fixture
+        .write("table.csv", "src,dst,sport,dport,proto,fragment,ttl,length,dscp\n1.1.1.1,192.0.2.1,,,6,later,5,40,0\n");
+    let (code, out, err) = fixture.run(&["explain", "frag.rules", "table.csv", "--packet", "0"]);
+    assert!(code == 0 && out.contains("by frag.rules:1"), "{out}{err}");
+}
+
+#[test]
 fn rules_of_one_family() {
     let fixture = Fixture::new("families");
     fixture.write(

@@ -49,7 +49,11 @@ impl Source {
             | Self::IcmpCode
             | Self::TcpFlags
             | Self::ExtHeaders
-            | Self::RoutingType => Some(DEEP_IP),
+            | Self::RoutingType
+            | Self::Fragment
+            | Self::Dscp
+            | Self::Ttl
+            | Self::Length => Some(DEEP_IP),
             Self::MplsLabel | Self::MplsTc => Some(&[0x8847, 0x8848]),
             Self::Ipv4Src | Self::Ipv4Dst => Some(&[0x0800, 0x0806]),
             Self::IpProto => Some(&[0x0800, 0x0806, 0x86dd]),

@@ -63,8 +63,8 @@ pub enum Kind {
 
 /// Header field that fills a [`Field`](super::Field) when packets are parsed.
 ///
-/// Rules for IP networks test the sources up to [`Source::VlanVid`]. They are read through MPLS labels and PPP over
-/// Ethernet. A frame that is not IP has none of the first ten.
+/// Rules for IP networks test the sources up to [`Source::Length`]. They are read through MPLS labels and PPP over
+/// Ethernet. A frame that is not IP has none of them but [`Source::VlanVid`].
 ///
 /// OpenFlow switches match on the others. Like OpenFlow 1.0, the parser reads [`Source::Ipv4Src`] to [`Source::TpDst`]
 /// in the packet that the ether type behind the VLAN tags names, and no deeper. They are therefore absent behind an
@@ -96,6 +96,16 @@ pub enum Source {
     RoutingType,
     /// VLAN identifier of the outermost tag (12 bits).
     VlanVid,
+    /// Whether an IP packet is a fragment (2 bits): 0 for none, 1 for the first, 2 for a later one.
+    Fragment,
+    /// Differentiated services code point of the IP header (6 bits).
+    Dscp,
+    /// Time to live of IPv4, hop limit of IPv6.
+    Ttl,
+    /// Length of an IP packet with its header, in bytes (17 bits, because that of IPv6 may be 65,575).
+    ///
+    /// Unknown where the header states none.
+    Length,
     /// Interface that the packet came in by (32 bits). Every packet has it.
     InPort,
     /// Number that the reader of packets puts beside them (64 bits). Every packet has it.
@@ -132,7 +142,7 @@ pub enum Source {
 
 impl Source {
     /// All sources in order.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 29] = [
         Self::Src,
         Self::Dst,
         Self::Proto,
@@ -144,6 +154,10 @@ impl Source {
         Self::ExtHeaders,
         Self::RoutingType,
         Self::VlanVid,
+        Self::Fragment,
+        Self::Dscp,
+        Self::Ttl,
+        Self::Length,
         Self::InPort,
         Self::Metadata,
         Self::EthSrc,
@@ -174,6 +188,10 @@ impl Source {
             Self::ExtHeaders => "ext_headers",
             Self::RoutingType => "routing_type",
             Self::VlanVid => "vlan_vid",
+            Self::Fragment => "fragment",
+            Self::Dscp => "dscp",
+            Self::Ttl => "ttl",
+            Self::Length => "length",
             Self::InPort => "in_port",
             Self::Metadata => "metadata",
             Self::EthSrc => "eth_src",
@@ -205,11 +223,13 @@ impl Source {
             Self::InPort | Self::Ipv4Src | Self::Ipv4Dst => 32,
             Self::MplsLabel => 20,
             Self::SrcPort | Self::DstPort | Self::EthType | Self::TpSrc | Self::TpDst => 16,
+            Self::Length => 17,
             Self::VlanVid => 12,
             Self::Proto | Self::IcmpType | Self::IcmpCode | Self::TcpFlags | Self::IpProto => 8,
-            Self::ExtHeaders | Self::RoutingType => 8,
-            Self::IpDscp => 6,
+            Self::ExtHeaders | Self::RoutingType | Self::Ttl => 8,
+            Self::IpDscp | Self::Dscp => 6,
             Self::VlanPcp | Self::MplsTc => 3,
+            Self::Fragment => 2,
         }
     }
 
@@ -217,7 +237,7 @@ impl Source {
     pub const fn kind(self) -> Kind {
         match self {
             Self::Src | Self::Dst | Self::Ipv4Src | Self::Ipv4Dst => Kind::Prefix,
-            Self::SrcPort | Self::DstPort | Self::TpSrc | Self::TpDst => Kind::Range,
+            Self::SrcPort | Self::DstPort | Self::TpSrc | Self::TpDst | Self::Ttl | Self::Length => Kind::Range,
             Self::TcpFlags | Self::ExtHeaders | Self::Metadata => Kind::Mask,
             _ => Kind::Exact,
         }

@@ -21,7 +21,7 @@ pub(super) struct Fields<'t> {
 /// Number of fields of IP networks that every schema has.
 pub(super) const ALWAYS: usize = 5;
 /// Fields of IP networks: the 5-tuple, then those that a schema has only if a rule uses them.
-const INET: [Source; 11] = [
+const INET: [Source; 15] = [
     Source::Src,
     Source::Dst,
     Source::SrcPort,
@@ -33,6 +33,10 @@ const INET: [Source; 11] = [
     Source::ExtHeaders,
     Source::RoutingType,
     Source::VlanVid,
+    Source::Fragment,
+    Source::Dscp,
+    Source::Ttl,
+    Source::Length,
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +74,8 @@ pub(crate) enum Takes {
     Port,
     /// Numbers, and names of TCP flags.
     TcpFlags,
+    /// `first`, `later` or `none`, and their numbers.
+    Fragment,
     /// Numbers, and names of extension headers of IPv6, each of which tests its bit.
     ExtHeaders,
     Number,
@@ -231,6 +237,7 @@ impl<'t> FieldInfo<'t> {
             Takes::IcmpType { names: true } => format!("the name of an ICMP type or {}", number()),
             Takes::IcmpCode { names: true } => format!("the name of an ICMP code or {}", number()),
             Takes::ExtHeaders => format!("the name of an extension header or {}", number()),
+            Takes::Fragment => "first, later or none".into(),
             Takes::Port => format!("the name of a service or {}", number()),
             Takes::TcpFlags => format!("TCP flags such as `syn,!ack` or {}", number()),
             _ => number(),
@@ -262,6 +269,7 @@ fn takes(source: Option<Source>, width: u32) -> Takes {
         (Some(Source::IcmpCode), _) => Takes::IcmpCode { names: false },
         (Some(Source::SrcPort | Source::DstPort | Source::TpSrc | Source::TpDst), _) => Takes::Port,
         (Some(Source::TcpFlags), _) => Takes::TcpFlags,
+        (Some(Source::Fragment), _) => Takes::Fragment,
         (Some(Source::ExtHeaders), _) => Takes::ExtHeaders,
         (None, 32) => Takes::NumberOrAddress(Family::Ipv4),
         (None, 128) => Takes::NumberOrAddress(Family::Ipv6),

@@ -34,6 +34,8 @@ pub(super) enum Class {
     AtLeast,
     /// Packets that lack the field.
     Absent,
+    /// `first`, `later` or `none`.
+    Fragment,
     /// Name of an extension header of IPv6 that is no protocol's name too.
     ///
     /// The test has the header's bit as value and as mask.
@@ -154,6 +156,8 @@ fn name(
         && (takes_services(context) || meant(word, context).is_none())
     {
         one(Class::Service, port);
+    } else if let Some(number) = names::fragment(word) {
+        one(Class::Fragment, number.into());
     } else if let Some(header) = ExtensionHeader::by_name(word) {
         emit(Entry { class: Class::ExtHeader, family: None, test: bit_of(header) });
     } else {
@@ -200,8 +204,10 @@ fn meant(word: &str, context: Context<'_>) -> Option<&'static str> {
     let ether_types = names::ETHER_TYPES.iter().map(|t| t.0).filter(|_| is_ether_type);
     let headers = ExtensionHeader::ALL.into_iter().map(|h| h.name).filter(|_| any || takes == Takes::ExtHeaders);
     let services = services::SERVICES.iter().map(|s| s.0).filter(|_| any || takes == Takes::Port);
+    let fragments = names::FRAGMENTS.iter().map(|f| f.0).filter(|_| any || takes == Takes::Fragment);
     let flags = flags::names().filter(|_| any || takes == Takes::TcpFlags);
-    let known = protocols.chain(types).chain(ether_types).chain(headers).chain(flags).chain(codes).chain(services);
+    let known = protocols.chain(types).chain(ether_types).chain(headers).chain(flags).chain(fragments);
+    let known = known.chain(codes).chain(services);
     names::suggest(word, known)
 }
 
@@ -377,6 +383,7 @@ pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>
         (Class::ProtocolOrService(port), Takes::Port) => return Ok((None, Test::Value(port.into()))),
         (Class::Service, Takes::Port) => true,
         (Class::TcpFlags, Takes::TcpFlags) => true,
+        (Class::Fragment, Takes::Fragment) => true,
         (Class::ProtocolOrEtherType(number), Takes::EtherType) => return Ok((None, Test::Value(number.into()))),
         (Class::EtherType, Takes::EtherType) => true,
         (Class::ExtHeader, Takes::ExtHeaders) => true,
@@ -493,6 +500,7 @@ impl Entry {
             (Class::IcmpCode(_), ..) => "ICMP code".into(),
             (Class::TcpFlags, ..) => "TCP flags".into(),
             (Class::Absent, ..) => ABSENT.into(),
+            (Class::Fragment, ..) => "state of fragments".into(),
             (Class::ExtHeader, ..) => "extension header".into(),
         }
     }

@@ -21,8 +21,8 @@
 //!   condition with IPv4 addresses alone therefore never holds for an IPv6 packet, negated or not. `family ipv4` before
 //!   a number makes it belong to IPv4 likewise; as a part of the rule, at most once, it confines the whole rule.
 //! - The schema is the 5-tuple of the family (or of both), then the other fields that some rule uses. Their order is
-//!   `icmp_type`, `icmp_code`, `tcp_flags`, `ext_headers`, `routing_type`, `vlan_vid`. With
-//!   [`Fields::All`](super::Fields::All) it has all of them.
+//!   `icmp_type`, `icmp_code`, `tcp_flags`, `ext_headers`, `routing_type`, `vlan_vid`, `fragment`, `dscp`, `ttl`,
+//!   `length`. With [`Fields::All`](super::Fields::All) it has all of them.
 //! - With `schema` that is the schema instead, of no family, and conditions test its fields. MAC addresses, ether types
 //!   and numbers of more than 32 bits are values in such files alone. After a number `/` takes a prefix length where
 //!   the field is of kind prefix.
@@ -57,7 +57,7 @@ pub use icmp::{icmp_code_numbers, icmp_type_name, icmp_type_number};
 pub(crate) use item::ABSENT;
 pub use live::parse_rule;
 pub(crate) use names::ether_type_name;
-pub use names::{protocol_name, protocol_number};
+pub use names::{fragment_name, protocol_name, protocol_number};
 pub(crate) use schema::{KINDS, is_field_name};
 pub use services::{service_names, service_port};
 pub use value::{ValueError, parse_value};

@@ -45,8 +45,20 @@ pub(super) fn ether_type(name: &str) -> Option<u16> {
     ETHER_TYPES.iter().find(|t| t.0 == name).map(|t| t.1)
 }
 
+/// Names of the values of the field for fragments.
+pub(super) const FRAGMENTS: [(&str, u8); 3] = [("none", 0), ("first", 1), ("later", 2)];
+
+pub(super) fn fragment(name: &str) -> Option<u8> {
+    FRAGMENTS.iter().find(|f| f.0 == name).map(|f| f.1)
+}
+
+/// Returns the name of a value of the field for fragments, if it has one.
+pub fn fragment_name(number: u8) -> Option<&'static str> {
+    FRAGMENTS.iter().find(|f| f.1 == number).map(|f| f.0)
+}
+
 /// Words of other rule languages, each with the native word.
-const FOREIGN: [(&str, &str); 36] = [
+const FOREIGN: [(&str, &str); 42] = [
     ("accept", "permit"),
     ("allow", "permit"),
     ("pass", "permit"),
@@ -68,6 +80,12 @@ const FOREIGN: [(&str, &str); 36] = [
     ("dstport", "dport"),
     ("flags", "tcp_flags"),
     ("vlan", "vlan_vid"),
+    ("frag", "fragment"),
+    ("fragments", "fragment"),
+    ("tos", "dscp"),
+    ("hoplimit", "ttl"),
+    ("hop_limit", "ttl"),
+    ("len", "length"),
     ("exthdr", "ext_headers"),
     ("rt", "routing_type"),
     ("rt_type", "routing_type"),

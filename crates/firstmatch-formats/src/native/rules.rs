@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::fields::Fields;
+use super::fields::{Fields, Takes};
 use super::flags;
 use super::item;
 use super::lexer::{Kind, described};
@@ -11,7 +11,7 @@ use super::parser::{Parser, Stop};
 use crate::report::{Message, Span, quote};
 use crate::{Contradiction, MAX_LINES, Part, contradiction, extension_as_protocol};
 use firstmatch_core::rule::{Action, Conditions, ExpansionLimits, Priority, RuleSpec, Test, count_regions, pack};
-use firstmatch_core::schema::{Schema, Source};
+use firstmatch_core::schema::{ExtensionHeader, Schema, Source};
 
 /// Number of the protocol whose name flags may follow.
 const TCP: u8 = 6;
@@ -262,7 +262,7 @@ impl Parser<'_> {
                 self.tests.push((None, Test::Prefix { value: 0, len: 0 }));
             }
             // Where the name of a field stands in the place of a value, either field may be meant.
-            Kind::Word if self.lexer.word() == "not" || self.fields.find(self.lexer.word()).is_some() => {
+            Kind::Word if self.lexer.word() == "not" || self.is_field_after(info.takes) => {
                 let what = format!("{} after {}", quote(self.lexer.word()), info.name);
                 self.report.fault(start, || Message::new(what).expected(info.wants()));
                 return Err(Stop);
@@ -281,6 +281,15 @@ impl Parser<'_> {
             }
         }
         Ok(self.lexer.before())
+    }
+
+    /// Whether the current word is the name of a field, where one that takes these values was read.
+    ///
+    /// `fragment` is a value of `ext_headers`, too.
+    fn is_field_after(&self, takes: Takes) -> bool {
+        let word = self.lexer.word();
+        let is_value = takes == Takes::ExtHeaders && ExtensionHeader::by_name(word).is_some();
+        self.fields.find(word).is_some() && !is_value
     }
 
     /// Checks that the rule keeps the limits, and warns if it cannot match.

@@ -3,7 +3,9 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::as_range;
-use crate::native::{ABSENT, Takes, ether_type_name, icmp_code_in, icmp_type_numbers, protocol_name, written_flags};
+use crate::native::{
+    ABSENT, Takes, ether_type_name, fragment_name, icmp_code_in, icmp_type_numbers, protocol_name, written_flags,
+};
 use firstmatch_core::rule::{Condition, Test};
 use firstmatch_core::schema::{ExtensionHeader, Family, Field, Kind};
 
@@ -158,6 +160,7 @@ fn number(test: Test, field: &Field, look: &Look) -> Result<String, String> {
     let takes_length = takes_length(field, look);
     let name = |value: u128| match look.takes {
         Takes::Protocol => protocol(value),
+        Takes::Fragment => u8::try_from(value).ok().and_then(fragment_name),
         Takes::EtherType => u16::try_from(value).ok().and_then(ether_type_name),
         _ => None,
     };

@@ -11,8 +11,18 @@ use firstmatch_core::schema::{Family, Field, Schema, Source};
 
 const FIVE: [Source; 5] = [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort, Source::Proto];
 /// Fields that a schema of IP networks has only if some rule uses them, in its order.
-const EXTRA: [Source; 6] =
-    [Source::IcmpType, Source::IcmpCode, Source::TcpFlags, Source::ExtHeaders, Source::RoutingType, Source::VlanVid];
+const EXTRA: [Source; 10] = [
+    Source::IcmpType,
+    Source::IcmpCode,
+    Source::TcpFlags,
+    Source::ExtHeaders,
+    Source::RoutingType,
+    Source::VlanVid,
+    Source::Fragment,
+    Source::Dscp,
+    Source::Ttl,
+    Source::Length,
+];
 
 /// Writes rules and policy in the [native format](crate::native).
 ///

@@ -247,6 +247,25 @@ fn names_are_written_and_read_again() {
 }
 
 #[test]
+fn states_of_fragments_have_names() {
+    same("permit fragment { none, first } ttl > 1\n", "permit fragment { 0, 1 } ttl 2-255\n");
+    same("permit fragment not later ext_headers fragment\n", "permit fragment not 2 ext_headers 0x04/0x04\n");
+    same("permit ext_headers { ah, fragment } fragment later\n", "permit ext_headers { 0x10/0x10, 4/4 } fragment 2\n");
+    let own = "schema {\n f 2 exact from fragment optional\n}\npermit f ";
+    same(&format!("{own}later\n"), &format!("{own}2\n"));
+    let text = "family inet\ndefault deny\nunknown deny\nfragments unknown\n\n\
+                deny fragment { first, later } length 1500-131071 dscp not 46\n";
+    assert_eq!(written(&parse(text)), text);
+    assert_eq!(
+        diagnose("permit fragment latr dscp 64\n"),
+        [
+            "1:17+4 unknown name `latr`; did you mean `later`?",
+            "1:27+2 64 is too large for dscp; expected a number up to 63",
+        ]
+    );
+}
+
+#[test]
 fn rules_for_a_set_have_names_too() {
     let options = Options { fields: firstmatch_formats::Fields::All, ..Options::default() };
     let all = firstmatch_formats::parse("permit tcp\n", &options).unwrap();

@@ -47,7 +47,7 @@ impl Head {
     pub(crate) fn fields(self) -> Vec<Token> {
         let names = |sources: &[Source]| sources.iter().map(|source| source.name().to_owned()).collect();
         match self {
-            Self::Inet => names(&Source::ALL[..11]),
+            Self::Inet => names(&Source::ALL[..15]),
             Self::Openflow => {
                 let schema = firstmatch_core::Schema::openflow();
                 schema.fields().iter().map(|field| field.name().to_owned()).collect()
@@ -284,7 +284,7 @@ impl<'g> Drawer<'g> {
             "NUMBER" if behind == "/" && is_address(&state) => "32".to_owned(),
             "NUMBER" if matches!(takes?, Takes::Ip | Takes::Ipv4) => return None,
             // These are both a range from 1 and a mask around it.
-            "NUMBER" if matches!(behind, "-" | "/") => ["7", "0x7"][self.random.below(2)].to_owned(),
+            "NUMBER" if matches!(behind, "-" | "/") => ["3", "0x3"][self.random.below(2)].to_owned(),
             "NUMBER" => ["1", "0X1", "0x1"][self.random.below(3)].to_owned(),
             "IPV4" if behind == "/" => "255.255.0.0".to_owned(),
             "IPV4" if matches!(takes?, Takes::Ip | Takes::Ipv4) && of("ipv4") => "10.1.0.0".to_owned(),

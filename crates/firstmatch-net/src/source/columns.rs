@@ -10,15 +10,17 @@ use super::lines::Fault;
 const BYTES: &str = "bytes";
 
 /// Names of the fields in tshark; several may be one field, of which a packet then has one.
-const TSHARK: [(&str, &[Source]); 33] = [
+const TSHARK: [(&str, &[Source]); 35] = [
     ("ip.src", &[Source::Src, Source::Ipv4Src]),
     ("ip.dst", &[Source::Dst, Source::Ipv4Dst]),
     ("ipv6.src", &[Source::Src]),
     ("ipv6.dst", &[Source::Dst]),
     ("ip.proto", &[Source::Proto, Source::IpProto]),
     (NEXT_HEADER, &[Source::Proto, Source::IpProto]),
-    ("ip.dsfield.dscp", &[Source::IpDscp]),
-    ("ipv6.tclass.dscp", &[Source::IpDscp]),
+    ("ip.dsfield.dscp", &[Source::IpDscp, Source::Dscp]),
+    ("ipv6.tclass.dscp", &[Source::IpDscp, Source::Dscp]),
+    ("ip.ttl", &[Source::Ttl]),
+    ("ipv6.hlim", &[Source::Ttl]),
     ("tcp.srcport", &[Source::SrcPort, Source::TpSrc]),
     ("tcp.dstport", &[Source::DstPort, Source::TpDst]),
     ("udp.srcport", &[Source::SrcPort, Source::TpSrc]),

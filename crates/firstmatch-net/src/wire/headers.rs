@@ -32,6 +32,12 @@ pub(super) const IN_PORT: usize = 22;
 pub(super) const EXT: usize = 23;
 /// Bytes on the wire that are missing behind the captured ones; no field.
 pub(super) const CUT: usize = 24;
+/// Time to live of IPv4 or hop limit of IPv6.
+pub(super) const TTL: usize = 25;
+/// Length of the IP packet.
+pub(super) const LENGTH: usize = 26;
+/// 0 for no fragment, 1 for the first, 2 for a later one.
+pub(super) const FRAGMENT: usize = 27;
 /// Number of words. It is a power of two, so that an index under a mask needs no bounds check.
 pub(super) const WORDS: usize = 32;
 
@@ -56,7 +62,10 @@ pub(super) const fn place(source: Source) -> Place {
         Source::Src => (SRC, 4, 0),
         Source::Dst => (DST, 4, 0),
         Source::Proto | Source::IpProto => (NET, 1, 0),
-        Source::IpDscp => (NET, 1, 10),
+        Source::IpDscp | Source::Dscp => (NET, 1, 10),
+        Source::Ttl => (TTL, 1, 0),
+        Source::Length => (LENGTH, 1, 0),
+        Source::Fragment => (FRAGMENT, 1, 0),
         Source::SrcPort | Source::TpSrc => (PORTS, 1, 16),
         Source::DstPort | Source::TpDst => (PORTS, 1, 0),
         Source::IcmpType => (ICMP, 1, 8),

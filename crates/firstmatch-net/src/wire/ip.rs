@@ -3,16 +3,22 @@
 use firstmatch_core::policy::Fragments;
 use firstmatch_core::schema::{ExtensionHeader, Family, Source};
 
-use super::headers::{DST, EXT, ICMP as ICMP_WORD, NET, PORTS, PROTO, SRC, SourceSet, TCP_FLAGS};
+use super::headers::{
+    DST, EXT, FRAGMENT as FRAGMENT_WORD, ICMP as ICMP_WORD, LENGTH as LENGTH_WORD, NET, PORTS, PROTO, SRC, SourceSet,
+    TCP_FLAGS, TTL,
+};
 use super::{Config, Headers, Outcome};
 
 pub(super) const IPV4_ADDRESSES: SourceSet = SourceSet::of(&[Source::Ipv4Src, Source::Ipv4Dst]);
 const FLAGS: SourceSet = SourceSet::of(&[Source::TcpFlags]);
-const DSCP: SourceSet = SourceSet::of(&[Source::IpDscp]);
+/// Fields that every IP header states in one place.
+const STATED: SourceSet = SourceSet::of(&[Source::IpDscp, Source::Dscp, Source::Ttl]);
+const LENGTH: SourceSet = SourceSet::of(&[Source::Length]);
+const FRAGMENTED: SourceSet = SourceSet::of(&[Source::Fragment]);
 const EXT_HEADERS: SourceSet = SourceSet::of(&[Source::ExtHeaders]);
 const ROUTING_TYPE: SourceSet = SourceSet::of(&[Source::RoutingType]);
 /// Fields that an IPv4 header holds.
-const IPV4: SourceSet = SourceSet::ADDRESSES.union(PROTO).union(IPV4_ADDRESSES).union(DSCP);
+const IPV4: SourceSet = SourceSet::ADDRESSES.union(PROTO).union(IPV4_ADDRESSES).union(STATED).union(FRAGMENTED);
 const UPPER: SourceSet = SourceSet::UPPER;
 
 const ICMP: u8 = 1;
@@ -67,14 +73,35 @@ pub(super) fn ipv4(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome
     out.words[DST + 3] = u32::from_be_bytes([head[16], head[17], head[18], head[19]]);
     let proto = head[9];
     out.words[NET] = be16([head[1], proto]).into();
+    out.words[TTL] = head[8].into();
     out.present = out.present.union(IPV4);
     out.absent = out.absent.union(SourceSet::EXTENSIONS);
     let fragment = be16([head[6], head[7]]);
-    if fragment & 0x1fff != 0 {
-        return later_fragment(config, out);
-    }
     let body = Body { bytes: from(packet, head_len), len: (total != 0).then(|| total - head_len) };
-    upper(proto, ICMP, body, fragment & 0x2000 != 0, out)
+    let outcome = if fragment & 0x1fff != 0 {
+        out.words[FRAGMENT_WORD] = LATER;
+        later_fragment(config, out)
+    } else {
+        out.words[FRAGMENT_WORD] = (fragment >> 13 & 1).into();
+        upper(proto, ICMP, body, fragment & 0x2000 != 0, out)
+    };
+    with_length(outcome, total as u32, out)
+}
+
+/// Value of [`Source::Fragment`] in a fragment after the first.
+const LATER: u32 = 2;
+
+/// Sets the length of the packet, unless it is 0, which states none.
+///
+/// Returns `outcome`, or `Malformed` if it is `Complete` while the length is unknown.
+#[inline]
+fn with_length(outcome: Outcome, length: u32, out: &mut Headers) -> Outcome {
+    if length != 0 {
+        out.words[LENGTH_WORD] = length;
+        out.present = out.present.union(LENGTH);
+        return outcome;
+    }
+    if outcome == Outcome::Complete { Outcome::Malformed } else { outcome }
 }
 
 /// Handles a fragment other than the first; the fields of its IP header are already known.
@@ -176,11 +203,14 @@ impl Walked {
     }
 
     /// Sets the fields that a whole chain, which ends with `proto`, makes known.
+    ///
+    /// `fragment` is the value of [`Source::Fragment`].
     #[inline]
-    fn tell(self, proto: u8, out: &mut Headers) {
+    fn tell(self, proto: u8, fragment: u32, out: &mut Headers) {
         out.words[NET] |= u32::from(proto);
+        out.words[FRAGMENT_WORD] = fragment;
         out.words[EXT] = be16([self.routing_type, self.bits]).into();
-        out.present = out.present.union(PROTO).union(EXT_HEADERS);
+        out.present = out.present.union(PROTO).union(EXT_HEADERS).union(FRAGMENTED);
         if self.bits & ROUTING_BIT == 0 {
             out.absent = out.absent.union(ROUTING_TYPE);
         } else if !self.mixed {
@@ -208,22 +238,25 @@ pub(super) fn ipv6(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome
     for (word, bytes) in out.words.iter_mut().skip(SRC).zip(addresses.as_chunks::<4>().0) {
         *word = u32::from_be_bytes(*bytes);
     }
-    out.present = out.present.union(SourceSet::ADDRESSES).union(DSCP);
+    out.words[TTL] = head[7].into();
+    out.present = out.present.union(SourceSet::ADDRESSES).union(STATED);
     out.absent = out.absent.union(IPV4_ADDRESSES);
     let len = usize::from(be16([head[4], head[5]]));
     let body = Body { bytes, len: (len != 0).then_some(len) };
-    if is_extension(head[6]) {
-        return extensions(config, head[6], body, out);
-    }
-    Walked::default().tell(head[6], out);
-    upper(head[6], ICMPV6, body, false, out)
+    let outcome = if is_extension(head[6]) {
+        extensions(config, head[6], body, out)
+    } else {
+        Walked::default().tell(head[6], 0, out);
+        upper(head[6], ICMPV6, body, false, out)
+    };
+    with_length(outcome, if len == 0 { 0 } else { len as u32 + 40 }, out)
 }
 
 fn extensions(config: &Config, mut next: u8, mut body: Body<'_>, out: &mut Headers) -> Outcome {
     let (mut more_fragments, mut walked) = (false, Walked::default());
     for count in 0.. {
         if !is_extension(next) {
-            walked.tell(next, out);
+            walked.tell(next, more_fragments.into(), out);
             return walked.outcome(upper(next, ICMPV6, body, more_fragments, out));
         }
         if !is_walked(next) {
@@ -256,9 +289,11 @@ fn extensions(config: &Config, mut next: u8, mut body: Body<'_>, out: &mut Heade
 }
 
 fn later_ipv6_fragment(config: &Config, next: u8, walked: Walked, out: &mut Headers) -> Outcome {
+    out.words[FRAGMENT_WORD] = LATER;
+    out.present = out.present.union(FRAGMENTED);
     if config.fragments == Fragments::Unknown || is_extension(next) {
         return Outcome::Fragment;
     }
-    walked.tell(next, out);
+    walked.tell(next, LATER, out);
     walked.outcome(later_fragment(config, out))
 }

@@ -17,7 +17,9 @@
 use firstmatch_core::schema::Family;
 
 use super::extract::{Extractor, WordOp};
-use super::headers::{DST, ETH_DST, ETH_SRC, ETH_TYPE, EXT, Headers, ICMP, NET, PORTS, SRC, TCP_FLAGS, VLAN, ZERO};
+use super::headers::{
+    DST, ETH_DST, ETH_SRC, ETH_TYPE, EXT, FRAGMENT, Headers, ICMP, LENGTH, NET, PORTS, SRC, TCP_FLAGS, TTL, VLAN, ZERO,
+};
 use super::kinds::{IPV4_BYTES, IPV6_BIT, KINDS, Kinds, SAMPLES, TAG_BIT, TYPE};
 use super::parse::parse_frame;
 use super::{Config, LinkType, Outcome};
@@ -358,6 +360,13 @@ fn load_of(op: &WordOp, headers: &Headers, network: u8, upper: u8) -> Option<Loa
         word if word == ETH_DST + 1 => (2, 0),
         ETH_SRC => (4, 0),
         word if word == ETH_SRC + 1 => (8, 0),
+        TTL => (network + if is_ipv6 { 4 } else { 5 }, 0),
+        // IPv6 states the length without its header, which no load adds.
+        LENGTH if is_ipv6 => return None,
+        // The field is wider than that of IPv4.
+        LENGTH => return Some(Load { at: network, shift: op.shift, bits: op.bits & 0xffff, set: 0 }),
+        // A common frame is no fragment.
+        FRAGMENT => return constant(0),
         EXT => return constant(0),
         ZERO => return constant(0),
         // Metadata and the interface are in no frame.

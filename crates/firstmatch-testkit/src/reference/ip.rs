@@ -32,6 +32,13 @@ pub(super) fn ip(version: Option<u8>, packet: &[u8], headers: &Headers, fields: 
             }
             let addresses = [head.source_addr(), head.destination_addr()].map(|a| Present(u32::from(a).into()));
             ipv4_fields(fields, addresses, head.protocol().0, head.dcp().value());
+            fields.put(Source::Ttl, Present(head.ttl().into()));
+            fields.put(Source::Length, if total == 0 { Unknown } else { Present(total as u128) });
+            let fragment = match (head.fragments_offset().value(), head.more_fragments()) {
+                (0, more) => more.into(),
+                _ => 2,
+            };
+            fields.put(Source::Fragment, Present(fragment));
             if head.fragments_offset().value() != 0 {
                 return assert_eq!(headers.reason(), Outcome::Fragment);
             }
@@ -46,9 +53,11 @@ pub(super) fn ip(version: Option<u8>, packet: &[u8], headers: &Headers, fields: 
             let head = v6.header();
             fields.put(Source::Src, Present(head.source_addr().to_bits()));
             fields.put(Source::Dst, Present(head.destination_addr().to_bits()));
-            fields.put(Source::IpDscp, Present(head.dscp().value().into()));
+            fields.put_all(&[Source::IpDscp, Source::Dscp], Present(head.dscp().value().into()));
+            fields.put(Source::Ttl, Present(head.hop_limit().into()));
             fields.put_all(&IPV4_ADDRESSES, Absent);
             let declared = usize::from(head.payload_length());
+            fields.put(Source::Length, if declared == 0 { Unknown } else { Present(declared as u128 + 40) });
             let payload = &packet[40..];
             let payload = if declared == 0 { payload } else { &payload[..payload.len().min(declared)] };
             ipv6_fields(fields, head.next_header(), payload, theirs.as_ref(), notes);
@@ -74,7 +83,7 @@ fn ipv4_fields(fields: &mut Fields, addresses: [State; 2], proto: u8, dscp: u8) 
         fields.put_all(&[source, of_ipv4], state);
     }
     fields.put_all(&PROTO, Present(proto.into()));
-    fields.put(Source::IpDscp, Present(dscp.into()));
+    fields.put_all(&[Source::IpDscp, Source::Dscp], Present(dscp.into()));
     fields.put_all(&EXTENSIONS, Absent);
 }
 
@@ -228,6 +237,7 @@ fn ipv6_fields(
                     let fragment = Ipv6FragmentHeaderSlice::from_slice(left).expect("walked before");
                     fragmented |= fragment.is_fragmenting_payload();
                     if fragment.fragment_offset().value() != 0 {
+                        fields.put(Source::Fragment, Present(2));
                         if left.len() > 8 || error.is_some() {
                             notes.add("walks on in a later fragment");
                         }
@@ -282,6 +292,7 @@ fn ipv6_fields(
     if !extensions.end(next, fields, notes) {
         return;
     }
+    fields.put(Source::Fragment, Present(fragmented.into()));
     let upper = Upper { proto: next, icmp: 58, bytes: rest };
     let theirs = theirs.filter(|p| !resumed || p.stop_err.is_some());
     upper_fields(fields, &upper, fragmented, theirs, notes);
