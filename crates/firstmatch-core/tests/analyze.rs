@@ -1,6 +1,8 @@
 //! Analysis of rule sets: worked values, and brute force over small domains.
 
-use firstmatch_core::analyze::{Analysis, Config, Finding, Kind, Report};
+use std::collections::BTreeMap;
+
+use firstmatch_core::analyze::{Analysis, Config, Difference, Finding, Kind, Report, diff};
 use firstmatch_core::policy::Verdict;
 use firstmatch_core::rule::{FieldValues, Rule, RuleSet, first_match};
 use firstmatch_formats::{Options, RuleFile};
@@ -182,4 +184,79 @@ fn brute_force_agrees() {
         }
     }
     assert!(shadowed > 3_000 && together > 300 && redundant > 3_000, "{shadowed} {together} {redundant}");
+}
+
+fn differences(one: &str, other: &str) -> Vec<([u32; 2], FieldValues)> {
+    let (one, other) = (parse(one), parse(other));
+    let found = diff((&one.rules, &one.policy), (&other.rules, &other.policy), &Config::default()).expect("regions");
+    assert_eq!(found.undecided, 0);
+    let line = |file: &RuleFile, id: Option<_>| id.and_then(|id| file.rules.get(id)?.line).map_or(0, u32::from);
+    let pair = |pair: &Difference| {
+        let lines = [line(&one, pair.rules[0]), line(&other, pair.rules[1])];
+        (lines, pair.packet.clone())
+    };
+    found.pairs.iter().map(pair).collect()
+}
+
+#[test]
+fn worked_differences() {
+    let lines =
+        |one: &str, other: &str| differences(one, other).into_iter().map(|(lines, _)| lines).collect::<Vec<_>>();
+    let permit = "permit src 10.0.0.0/8\n";
+    assert_eq!(lines(permit, permit), [[0; 2]; 0]);
+    assert_eq!(lines(permit, "deny src 10.0.0.0/9\npermit src 10.0.0.0/8\n"), [[1, 1]]);
+    // Rules that changed places differ where both match.
+    let two = differences("deny dport 22\npermit src 10.0.0.0/8\n", "permit src 10.0.0.0/8\ndeny dport 22\n");
+    assert_eq!(two.iter().map(|(lines, _)| *lines).collect::<Vec<_>>(), [[1, 1]]);
+    assert_eq!((two[0].1.values[0].expect("a source") >> 24, two[0].1.values[3]), (10, Some(22)));
+    assert_eq!(lines("permit udp\n", "default permit\npermit udp\n"), [[0, 0]]);
+    assert_eq!(lines("permit udp\n", "permit family ipv4 udp\n"), [[1, 0]]);
+    assert_eq!(lines("permit tcp\n", "permit tcp dport 0-65535\n"), [[0; 2]; 0]);
+    assert_eq!(lines("mark 1 tcp\n", "mark 2 tcp\n"), [[1, 1]]);
+}
+
+/// Pairs are those that brute force finds, each with a packet; and no pair proves that the sets agree.
+#[test]
+fn brute_force_finds_the_same_differences() {
+    let mut rng = Rng::new(56);
+    let (mut pairs, mut equal) = (0, 0);
+    for round in 0..4_000 {
+        let one = random_rules(&mut rng);
+        // Another file, or this one with a line less or two lines that changed places.
+        let mut lines: Vec<&str> = one.lines().collect();
+        let other = match round % 4 {
+            0 => random_rules(&mut rng),
+            1 if lines.len() > 7 => {
+                lines.remove(6 + rng.below(lines.len() - 6));
+                lines.join("\n")
+            }
+            2 if lines.len() > 8 => {
+                let at = 6 + rng.below(lines.len() - 7);
+                lines.swap(at, at + 1);
+                lines.join("\n")
+            }
+            _ => format!("{one}{} x 1-2\n", rng.any_of(&["permit", "deny"])),
+        };
+        let (first, second) = (parse(&one), parse(&other));
+        let found = differences(&one, &other);
+        let mut expected = BTreeMap::new();
+        for packet in packets(&first.rules) {
+            let of = |file: &RuleFile| {
+                let rule = first_match(&file.rules, &packet);
+                let line = rule.and_then(|rule| rule.line).map_or(0, u32::from);
+                (line, rule.map_or(file.policy.default, |rule| rule.action.into()))
+            };
+            let (one, other) = (of(&first), of(&second));
+            if one.1 != other.1 {
+                expected.entry([one.0, other.0]).or_insert_with(Vec::new).push(packet);
+            }
+        }
+        let known: BTreeMap<[u32; 2], &FieldValues> = found.iter().map(|(lines, packet)| (*lines, packet)).collect();
+        assert_eq!(known.len(), found.len());
+        assert!(known.keys().eq(expected.keys()), "{one}\n{other}: {found:?}, {:?}", expected.keys());
+        assert!(known.iter().all(|(lines, packet)| expected[lines].contains(packet)), "{one}\n{other}");
+        pairs += found.len();
+        equal += usize::from(found.is_empty());
+    }
+    assert!(pairs > 4_000 && equal > 300, "{pairs} {equal}");
 }

@@ -159,33 +159,16 @@ impl<'s> Analysis<'s> {
     /// Returns whether every packet of a box has a rule before rank `below`, other than `without`.
     pub(super) fn cover(&mut self, list: usize, of: &[Piece], below: u32, without: Option<u32>) -> Cover {
         let points = self.points(list, of);
+        let mut work = self.work;
         let among = Among { without, ..self.among(0, below) };
         let List { tree, possible, .. } = &self.lists[list];
-        for (index, point) in points.into_iter().enumerate() {
-            if possible.is_possible(&point) && tree.first(&point, among).is_none() {
-                return Cover::Free(point);
-            }
-            // Most covered boxes have one holder.
-            if index == 0 && (tree.holder(of, among).is_some() || possible.is_impossible(of)) {
-                return Cover::Covered;
-            }
-        }
-        let mut entries = Vec::new();
-        tree.overlaps(of, among, |region| {
-            entries.extend_from_slice(tree.region(region));
-            false
-        });
-        let impossible = possible.boxes.chunks_exact(of.len()).filter(|impossible| overlap(impossible, of));
-        impossible.for_each(|impossible| entries.extend_from_slice(impossible));
-        let mut work = self.work;
-        work.done += (entries.len() / of.len().max(1)) as u64;
-        let answer = search(of, &entries, &mut work);
+        let answer = cover(of, points, possible, &[(tree, among)], &mut work);
         self.work = work;
         answer
     }
 
     /// Returns points of a box: both ends, a corner and one inside, all made possible as far as the box allows.
-    fn points(&mut self, list: usize, of: &[Piece]) -> [Vec<u32>; 4] {
+    pub(super) fn points(&mut self, list: usize, of: &[Piece]) -> [Vec<u32>; 4] {
         let corner: Vec<u32> = of.iter().map(|piece| if self.draw() & 1 == 0 { piece.lo } else { piece.hi }).collect();
         let mut inside = Vec::with_capacity(of.len());
         for piece in of {
@@ -235,4 +218,35 @@ fn bit_of(known: &mut Vec<Verdict>, verdict: Verdict) -> u64 {
         }
     });
     1 << at
+}
+
+/// Returns whether every possible packet of a box has a rule in one of some lists; `points` of the box are tried first.
+pub(super) fn cover(
+    of: &[Piece],
+    points: [Vec<u32>; 4],
+    possible: &Possible,
+    lists: &[(&Tree, Among<'_>)],
+    work: &mut Work,
+) -> Cover {
+    for (index, point) in points.into_iter().enumerate() {
+        if possible.is_possible(&point) && lists.iter().all(|(tree, among)| tree.first(&point, *among).is_none()) {
+            return Cover::Free(point);
+        }
+        // Most covered boxes have one holder.
+        let is_held = || lists.iter().any(|(tree, among)| tree.holder(of, *among).is_some());
+        if index == 0 && (is_held() || possible.is_impossible(of)) {
+            return Cover::Covered;
+        }
+    }
+    let mut entries = Vec::new();
+    for (tree, among) in lists {
+        tree.overlaps(of, *among, |region| {
+            entries.extend_from_slice(tree.region(region));
+            false
+        });
+    }
+    let impossible = possible.boxes.chunks_exact(of.len()).filter(|impossible| overlap(impossible, of));
+    impossible.for_each(|impossible| entries.extend_from_slice(impossible));
+    work.done += (entries.len() / of.len().max(1)) as u64;
+    search(of, &entries, work)
 }

@@ -18,16 +18,34 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`diff`] compares two rule sets in the same way:
+//!
+//! ```
+//! use firstmatch_core::analyze::{Config, diff};
+//!
+//! let parse = |text: &str| firstmatch_formats::parse(text, &firstmatch_formats::Options::default());
+//! let before = parse("permit tcp src 10.0.0.0/8\n")?;
+//! let after = parse("deny tcp src 10.0.0.0/9 dport 22\npermit tcp src 10.0.0.0/8\n")?;
+//! let found = diff((&before.rules, &before.policy), (&after.rules, &after.policy), &Config::default())?;
+//! let [pair] = &found.pairs[..] else { panic!("one pair of rules gives different verdicts") };
+//! assert_eq!(pair.verdicts.map(|verdict| verdict.to_string()), ["permit", "deny"]);
+//! assert_eq!(pair.packet.values[3], Some(22));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Cost
 //! Questions go to a tree of boxes, built in O(n log n). Hardly any question of usual rules needs a search; deciding the
 //! others is NP-hard, so that their work is capped. All caps are counts, so that a run can be repeated.
 
+mod align;
 mod analysis;
 mod cover;
+mod differ;
 mod findings;
 mod piece;
 mod possible;
 mod tree;
 
 pub use analysis::{Analysis, Config, KeySpace, Limits};
+pub use differ::{Difference, Differences, diff};
 pub use findings::{Finding, Kind, Report};

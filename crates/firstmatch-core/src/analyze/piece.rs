@@ -6,7 +6,7 @@ use crate::rule::Region;
 ///
 /// The ends are values of the piece themselves, so that it is never empty. For example, of the interval 1 to 6 the mask
 /// 1 with the value 0 leaves 2, 4 and 6, whose ends are 2 and 6.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Piece {
     pub(super) lo: u32,
     pub(super) hi: u32,

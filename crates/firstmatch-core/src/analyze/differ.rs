@@ -1,0 +1,187 @@
+//! Differences of two rule sets: pairs of rules that give some packet different verdicts.
+//!
+//! A packet whose first matches are both common rules gets the same verdict, because common rules stand in the same
+//! order. So only rules that are not common, and the defaults, are compared with the rules of the other set.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::align::align;
+use super::analysis::{Analysis, Config, cover};
+use super::cover::Cover;
+use super::piece::{Piece, and};
+use crate::error::BuildError;
+use crate::policy::{Fragments, Policy, Verdict};
+use crate::rule::{FieldValues, RuleId, RuleSet};
+
+/// Packets on which two rule sets differ: those whose first matches are these two rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Difference {
+    /// First match in each set; `None` where no rule matches.
+    pub rules: [Option<RuleId>; 2],
+    /// Verdict of each set.
+    pub verdicts: [Verdict; 2],
+    /// One of the packets.
+    pub packet: FieldValues,
+}
+
+/// Differences of two rule sets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Differences {
+    /// Pairs of rules, in the order of the first set, each once.
+    pub pairs: Vec<Difference>,
+    /// Number of questions that a cap ended, so that there may be more pairs.
+    pub undecided: usize,
+    /// Regions that all questions looked at.
+    pub work: u64,
+}
+
+impl Differences {
+    /// Whether every packet gets the same verdict from both sets, for certain.
+    pub fn is_none(&self) -> bool {
+        self.pairs.is_empty() && self.undecided == 0
+    }
+}
+
+/// Returns the pairs of rules by which two sets give some packet different verdicts.
+///
+/// Packets that are not classified are not compared: which ones these are depends on the fields that rules test, and on
+/// [`Policy::fragments`]. If the sets treat fragments differently, later fragments without ports count as possible.
+///
+/// # Errors
+/// If a rule or a set exceeds a limit of [`Config::expansion`].
+///
+/// # Panics
+/// If the sets have different schemas.
+pub fn diff(
+    before: (&RuleSet, &Policy),
+    after: (&RuleSet, &Policy),
+    config: &Config,
+) -> Result<Differences, BuildError> {
+    assert_eq!(before.0.schemas(), after.0.schemas(), "both sets have the same schemas");
+    let has_layer3 = [before.1, after.1].iter().any(|policy| policy.fragments == Fragments::Layer3);
+    let fragments = if has_layer3 { Fragments::Layer3 } else { Fragments::Unknown };
+    let of = |(set, policy): (_, &Policy)| Analysis::new(set, &Policy { fragments, ..*policy }, config);
+    let sides = [of(before)?, of(after)?];
+    let [one, other] = sides.each_ref().map(keys);
+    let common = align(&one, &other);
+    let mut differ = Differ { sides, common, pairs: BTreeMap::new(), undecided: 0, most: config.limits.pairs };
+    for list in 0..before.0.schemas().len() {
+        differ.compare(list);
+    }
+    let work = differ.sides[0].work.done;
+    let Differ { pairs, undecided, .. } = differ;
+    Ok(Differences { pairs: pairs.into_values().collect(), undecided, work })
+}
+
+/// Returns a hash of each rule's verdict and regions.
+fn keys(side: &Analysis<'_>) -> Vec<u64> {
+    let key = |rank: usize| {
+        let mut hasher = DefaultHasher::new();
+        side.verdict(rank as u32).hash(&mut hasher);
+        (0..side.lists.len()).for_each(|list| side.boxes(list, rank as u32).hash(&mut hasher));
+        hasher.finish()
+    };
+    (0..side.rules.len()).map(key).collect()
+}
+
+struct Differ<'s> {
+    sides: [Analysis<'s>; 2],
+    /// Whether each rule of each set is common.
+    common: [Vec<bool>; 2],
+    /// Differences by the ranks of both rules; behind all others where no rule matches.
+    pairs: BTreeMap<[u32; 2], Difference>,
+    undecided: usize,
+    /// Most rules of the other set that one rule is compared with.
+    most: usize,
+}
+
+impl Differ<'_> {
+    fn count(&self, side: usize) -> u32 {
+        self.sides[side].rules.len() as u32
+    }
+
+    /// Returns the verdict of a rule, or the default behind all rules.
+    fn verdict(&self, side: usize, rank: u32) -> Verdict {
+        let of = &self.sides[side];
+        if rank < self.count(side) { of.verdict(rank) } else { of.default }
+    }
+
+    fn compare(&mut self, list: usize) {
+        for side in 0..2 {
+            for rank in 0..self.count(side) {
+                if !self.common[side][rank as usize] {
+                    for of in self.sides[side].boxes(list, rank) {
+                        self.compare_box(list, side, rank, &of);
+                    }
+                }
+            }
+        }
+        // Packets without a rule in either set.
+        let words = self.sides[0].lists[list].schema.words();
+        let all: Vec<Piece> = words.iter().map(|word| Piece::interval(0, word.max)).collect();
+        self.ask(list, &all, [self.count(0), self.count(1)]);
+    }
+
+    /// Compares a box of a rule with the rules of the other set that overlap it, up to the first that holds it.
+    fn compare_box(&mut self, list: usize, side: usize, rank: u32, of: &[Piece]) {
+        let other = 1 - side;
+        let count = self.count(other);
+        let (holder, mut ranks) = {
+            let theirs = &self.sides[other];
+            let tree = &theirs.lists[list].tree;
+            let holder = tree.holder(of, theirs.among(0, count));
+            let mut ranks = Vec::new();
+            tree.overlaps(of, theirs.among(0, holder.map_or(count, |holder| holder + 1)), |region| {
+                ranks.push(tree.rank(region));
+                ranks.len() > self.most
+            });
+            (holder, ranks)
+        };
+        if ranks.len() > self.most {
+            self.undecided += 1;
+            return;
+        }
+        ranks.sort_unstable();
+        ranks.dedup();
+        let own = self.verdict(side, rank);
+        let pair = |theirs: u32| if side == 0 { [rank, theirs] } else { [theirs, rank] };
+        for theirs in ranks {
+            // Two rules that are not common are compared once.
+            let is_known = side == 1 && !self.common[0][theirs as usize];
+            if is_known || self.verdict(other, theirs) == own || self.pairs.contains_key(&pair(theirs)) {
+                continue;
+            }
+            for shared in self.sides[other].boxes(list, theirs).iter().filter_map(|region| and(of, region)) {
+                self.ask(list, &shared, pair(theirs));
+            }
+        }
+        if holder.is_none() {
+            self.ask(list, of, pair(count));
+        }
+    }
+
+    /// Adds the pair of two rules, if some packet of a box has them as its first matches and gets different verdicts.
+    fn ask(&mut self, list: usize, of: &[Piece], ranks: [u32; 2]) {
+        let verdicts = [self.verdict(0, ranks[0]), self.verdict(1, ranks[1])];
+        if verdicts[0] == verdicts[1] || self.pairs.contains_key(&ranks) {
+            return;
+        }
+        let points = self.sides[0].points(list, of);
+        let mut work = self.sides[0].work;
+        let prefix = |side: usize| (&self.sides[side].lists[list].tree, self.sides[side].among(0, ranks[side]));
+        let answer = cover(of, points, &self.sides[0].lists[list].possible, &[prefix(0), prefix(1)], &mut work);
+        self.sides[0].work = work;
+        match answer {
+            Cover::Covered => {}
+            Cover::Undecided => self.undecided += 1,
+            Cover::Free(key) => {
+                let rule = |side: usize| self.sides[side].rules.get(ranks[side] as usize).map(|rule| rule.id);
+                let packet = self.sides[0].values(list, &key);
+                self.pairs.insert(ranks, Difference { rules: [rule(0), rule(1)], verdicts, packet });
+            }
+        }
+    }
+}
