@@ -72,6 +72,15 @@ Examples:
 Every rule that is found is found for certain, and all of them can be removed together without changing a verdict. \
 Removing the last rule that tests a field changes which packets are unknown.")]
     Check(CheckArgs),
+    /// Find the packets that two rule files give different verdicts
+    #[command(after_help = "\
+Examples:
+  firstmatch diff monday.rules tuesday.rules
+  git show HEAD:edge.rules | firstmatch diff - edge.rules --json
+
+Each pair of rules that decide differently is printed with one packet. If nothing differs, that is proved for every \
+packet; the exit code is then 0.")]
+    Diff(DiffArgs),
     /// Write rules in another format; what it cannot hold is an error that names it
     #[command(after_help = "\
 Examples:
@@ -398,6 +407,28 @@ pub(crate) struct CheckArgs {
     /// The most regions that all questions may look at
     #[arg(long, value_name = "N", default_value_t = analyze::Limits::default().total_work)]
     pub(crate) max_total_work: u64,
+    /// Keep the flags column of a ClassBench filter set as a field
+    #[arg(long)]
+    pub(crate) flags: bool,
+    #[command(flatten)]
+    pub(crate) limits: RuleLimits,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiffArgs {
+    /// The rules before, as for `classify`
+    pub(crate) before: PathBuf,
+    /// The rules after
+    pub(crate) after: PathBuf,
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The most pairs of rules that are printed
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) most: usize,
+    /// The most regions that one question may look at; beyond, it counts as undecided
+    #[arg(long, value_name = "N", default_value_t = analyze::Limits::default().work)]
+    pub(crate) max_work: u64,
     /// Keep the flags column of a ClassBench filter set as a field
     #[arg(long)]
     pub(crate) flags: bool,

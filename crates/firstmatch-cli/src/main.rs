@@ -7,6 +7,7 @@ mod classify;
 mod convert;
 mod count;
 mod diagnostics;
+mod diff;
 mod engine_names;
 mod engines;
 mod explain;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Classify(args) => classify::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),

@@ -8,7 +8,7 @@ use firstmatch_core::policy::Verdict;
 use firstmatch_core::rule::{ExpansionLimits, Lowered, Rule, lower};
 use firstmatch_core::schema::Source;
 use firstmatch_core::{BuildError, Diagnostic, Match, RuleId, Schema};
-use firstmatch_formats::{Format, Options, RuleFile};
+use firstmatch_formats::{Fields, Format, Options, RuleFile};
 use firstmatch_net::source::{self, SourceError};
 use firstmatch_net::wire;
 
@@ -36,11 +36,21 @@ pub(crate) fn load(path: &Path, flags: bool, expansion: ExpansionLimits) -> anyh
 
 /// Reads a rule file as [`load`] does, and shows no warnings about its rules.
 pub(crate) fn load_quietly(path: &Path, flags: bool, expansion: ExpansionLimits) -> anyhow::Result<Option<Loaded>> {
+    load_with(path, flags, expansion, Fields::Used)
+}
+
+/// Reads a rule file as [`load_quietly`] does, with these fields.
+pub(crate) fn load_with(
+    path: &Path,
+    flags: bool,
+    expansion: ExpansionLimits,
+    fields: Fields,
+) -> anyhow::Result<Option<Loaded>> {
     let Some((name, text)) = text(path)? else { return Ok(None) };
     if flags && !has_flags_column(&text) {
         warn_of_flags(&name);
     }
-    Ok(Loaded::parse(name, text, Options { flags, expansion, ..Options::default() }))
+    Ok(Loaded::parse(name, text, Options { flags, expansion, fields, ..Options::default() }))
 }
 
 /// Returns the name and the text of a rule file.

@@ -43,7 +43,7 @@ pub(super) fn print(checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()
 }
 
 /// Returns the fields of a packet: addresses as text, numbers beyond 2^53 as text, `null` for absent fields.
-pub(super) fn packet(fields: &[Field], packet: &FieldValues) -> Value {
+pub(crate) fn packet(fields: &[Field], packet: &FieldValues) -> Value {
     let value = |field: &Field, value: u128| match (field.source(), packet.family) {
         (Some(Source::Src | Source::Dst), Some(Family::Ipv6)) => json!(Ipv6Addr::from(value)),
         (Some(Source::Src | Source::Dst), Some(Family::Ipv4)) => json!(Ipv4Addr::from(value as u32)),

@@ -6,6 +6,8 @@ mod text;
 
 use std::collections::BTreeMap;
 
+pub(crate) use json::packet;
+
 use firstmatch_core::Diagnostic;
 use firstmatch_core::analyze::{Analysis, Config, Finding, Kind, Report};
 use firstmatch_core::policy::Verdict;

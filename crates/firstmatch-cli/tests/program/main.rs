@@ -6,6 +6,7 @@ mod check;
 mod classify;
 mod convert;
 mod copies;
+mod diff;
 mod ends;
 mod explain;
 mod fixture;

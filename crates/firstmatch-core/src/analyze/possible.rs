@@ -34,8 +34,12 @@ pub(super) struct Possible {
 struct Dependent {
     words: std::ops::Range<usize>,
     absent: u32,
-    protocols: &'static [u8],
+    /// Protocols of packets with the field; `None` if all packets of the schema have it.
+    protocols: Option<&'static [u8]>,
 }
+
+/// Fields that every IP packet has, beside its addresses.
+const OF_IP: [Source; 4] = [Source::Dscp, Source::Ttl, Source::Length, Source::Fragment];
 
 impl Possible {
     /// Returns the impossible keys of packets that were parsed, or if not `is_parsed` those that no row can have.
@@ -51,10 +55,16 @@ impl Possible {
             for (index, field) in schema.fields().iter().enumerate() {
                 let words = schema.words_of(index);
                 let absent = schema.words()[words.start].absent;
-                let source = field.source().filter(|source| is_deep(*source));
-                if let (Some(absent), Some(protocols)) = (absent, source.and_then(|s| s.protocols(schema.family()))) {
-                    dependents.push(Dependent { words, absent, protocols });
-                }
+                let (Some(absent), Some(source)) = (absent, field.source()) else { continue };
+                let is_ip = schema.index_of_source(Source::Src).is_some();
+                let protocols = match (source, schema.family()) {
+                    _ if is_deep(source) => source.protocols(schema.family()),
+                    _ if is_ip && OF_IP.contains(&source) => None,
+                    (Source::ExtHeaders, Some(Family::Ipv6)) => None,
+                    (Source::ExtHeaders | Source::RoutingType, _) => Some(&[][..]),
+                    _ => continue,
+                };
+                dependents.push(Dependent { words, absent, protocols });
             }
         }
         Self { boxes: made.boxes, words: schema.words().len(), protocol, dependents }
@@ -74,11 +84,16 @@ impl Possible {
     ///
     /// It takes another protocol of the box where the box forbids that. If all do, the key may stay impossible.
     pub(super) fn repair(&self, key: &mut [u32], of: &[Piece]) {
-        let Some(word) = self.protocol else { return };
-        let protocols = [key[word], 6, 17, 1, 58, 47, 59, of[word].lo, of[word].hi];
-        for protocol in protocols.into_iter().filter(|&protocol| of[word].contains(protocol)) {
+        let own = self.protocol.map_or(0, |word| key[word]);
+        let ends = self.protocol.map_or([0, 0], |word| [of[word].lo, of[word].hi]);
+        for protocol in [own, 6, 17, 1, 58, 47, 59, ends[0], ends[1]] {
             let mut other = key.to_vec();
-            other[word] = protocol;
+            if let Some(word) = self.protocol {
+                other[word] = protocol;
+            }
+            if self.protocol.is_some_and(|word| !of[word].contains(protocol)) {
+                continue;
+            }
             if self.dependents.iter().all(|dependent| dependent.fit(protocol, &mut other, of)) {
                 key.copy_from_slice(&other);
                 return;
@@ -91,7 +106,7 @@ impl Dependent {
     /// Makes the field present or absent, as packets of the protocol have it; returns false if the box forbids that.
     fn fit(&self, protocol: u32, key: &mut [u32], of: &[Piece]) -> bool {
         let top = self.words.start;
-        let is_present = self.protocols.iter().any(|&own| u32::from(own) == protocol);
+        let is_present = self.protocols.is_none_or(|all| all.iter().any(|&own| u32::from(own) == protocol));
         match (is_present, key[top] == self.absent) {
             (true, false) => true,
             (false, true) => self.words.clone().skip(1).all(|word| key[word] == 0),
@@ -190,6 +205,12 @@ impl Maker<'_> {
             for extension in IPV6_EXTENSIONS {
                 self.add(&[(self.top(proto), Piece::interval(extension.into(), extension.into()))]);
             }
+        }
+        // A packet with addresses of IP has the rest of the header, too.
+        let is_ip = find(Source::Src).is_some();
+        for field in OF_IP.into_iter().filter(|_| is_ip).filter_map(find) {
+            let absent = self.absent(field);
+            absent.iter().for_each(|absent| self.add(&[*absent]));
         }
         for (one, other) in TOGETHER {
             let find = |source| self.schema.index_of_source(source);

@@ -1,0 +1,175 @@
+//! Command `firstmatch diff`: packets that two rule files give different verdicts.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::bail;
+use firstmatch::show;
+use firstmatch_core::analyze::{self, Config, Difference, Differences};
+use firstmatch_core::rule::{RuleId, RuleSet};
+use firstmatch_formats::Fields;
+use serde_json::{Value, json};
+
+use crate::args::DiffArgs;
+use crate::check::packet;
+use crate::format::{BOLD, DIM, clip, counted};
+use crate::rules::{self, Loaded};
+use crate::{End, answer_to};
+
+/// Most characters of a rule's text that are shown.
+const RULE_WIDTH: usize = 100;
+
+pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<End> {
+    if [&args.before, &args.after].iter().all(|path| path.as_path() == Path::new("-")) {
+        bail!("only one of the rule files can come from standard input");
+    }
+    let expansion = args.limits.expansion();
+    let (Some(before), Some(after)) = (load(args, &args.before)?, load(args, &args.after)?) else {
+        return Ok(End::BadInput);
+    };
+    let files = [&before, &after];
+    let [one, other] = files.map(|file| (&file.file.rules, &file.file.policy));
+    if one.0.schemas() != other.0.schemas() {
+        let fields = files.map(|file| format!("{} has {}", file.name, about(&file.file.rules)));
+        bail!("rules over different fields cannot be compared: {}", fields.join(", "));
+    }
+    let mut config = Config::default();
+    config.expansion = expansion;
+    config.limits.work = args.max_work;
+    let found = match analyze::diff(one, other, &config) {
+        Ok(found) => found,
+        Err(error) => {
+            // The files are lowered one by one, and the error names the rule of one of them.
+            let file = if lowers(one.0, &config) { &after } else { &before };
+            file.build_error(&error, None);
+            return Ok(End::BadInput);
+        }
+    };
+    let policies = policies(files);
+    let compared = Compared { files, found, policies };
+    let mut out = answer_to(false);
+    if args.json {
+        compared.json(args.most, &mut out)?;
+    } else {
+        compared.print(args.most, &mut out)?;
+    }
+    Ok(if compared.found.is_none() && compared.policies.is_empty() { End::Done } else { End::BadAnswer })
+}
+
+/// Reads a rule file with all fields, so that two files have the same ones.
+fn load(args: &DiffArgs, path: &Path) -> anyhow::Result<Option<Loaded>> {
+    rules::load_with(path, args.flags, args.limits.expansion(), Fields::All)
+}
+
+fn lowers(rules: &RuleSet, config: &Config) -> bool {
+    rules.schemas().iter().all(|schema| firstmatch_core::rule::lower(rules, schema, &config.expansion).is_ok())
+}
+
+/// Returns the families and the number of fields of a rule set.
+fn about(rules: &RuleSet) -> String {
+    let families: Vec<&str> = rules.schemas().iter().filter_map(|s| Some(s.family()?.name())).collect();
+    let fields = counted(rules.schemas().first().map_or(0, |schema| schema.fields().len()) as u64, "field");
+    if families.is_empty() { fields } else { format!("{fields} of {}", families.join(" and ")) }
+}
+
+/// Returns the differences that no rule states: verdicts of unknown packets, fragments, and which packets are unknown.
+fn policies(files: [&Loaded; 2]) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut compare = |what: &str, [one, other]: [String; 2]| {
+        if one != other {
+            all.push(format!("{what}: {one} before, {other} after"));
+        }
+    };
+    let policies = files.map(|file| &file.file.policy);
+    compare("verdict on unknown packets", policies.map(|policy| policy.unknown.to_string()));
+    compare("later fragments", policies.map(|policy| format!("{:?}", policy.fragments).to_lowercase()));
+    let tested = files.map(|file| {
+        let rules = &file.file.rules;
+        let fields = rules.schemas().first().map_or(&[][..], |schema| schema.fields());
+        let is_tested = |field: usize| rules.iter().any(|rule| rule.conditions.on(field).is_some());
+        let names = fields.iter().enumerate().filter(|(field, _)| is_tested(*field)).map(|(_, field)| field.name());
+        names.collect::<Vec<_>>().join(" ")
+    });
+    compare("fields whose lack of a readable value makes a packet unknown", tested);
+    all
+}
+
+struct Compared<'a> {
+    files: [&'a Loaded; 2],
+    found: Differences,
+    policies: Vec<String>,
+}
+
+impl Compared<'_> {
+    fn print(&self, most: usize, out: &mut dyn Write) -> io::Result<()> {
+        let pairs = &self.found.pairs;
+        for pair in pairs.iter().take(most) {
+            let place = |side: usize| match pair.rules[side].and_then(|id| self.files[side].rule(id)) {
+                Some(rule) => format!("{} {}", self.files[side].place(rule), pair.verdicts[side]),
+                None => format!("{} without a rule {}", self.files[side].name, pair.verdicts[side]),
+            };
+            writeln!(out, "{BOLD}{}, then {}{BOLD:#}", place(0), place(1))?;
+            for (side, mark) in ["-", "+"].into_iter().enumerate() {
+                if let Some(rule) = pair.rules[side].and_then(|id| self.files[side].rule(id)) {
+                    writeln!(out, "  {mark} {}", clip(&self.files[side].text_of(rule), RULE_WIDTH))?;
+                }
+            }
+            if let Some(schema) = self.files[0].file.rules.schema(pair.packet.family) {
+                writeln!(out, "    {DIM}for example {}{DIM:#}", show::values(schema, &pair.packet).join("; "))?;
+            }
+        }
+        if pairs.len() > most {
+            writeln!(out, "{DIM}and {} more (--most){DIM:#}", counted((pairs.len() - most) as u64, "pair"))?;
+        }
+        for policy in &self.policies {
+            writeln!(out, "{BOLD}{policy}{BOLD:#}")?;
+        }
+        let sum = match (pairs.len(), self.found.undecided) {
+            (0, 0) if self.policies.is_empty() => "nothing differs, for any packet".to_owned(),
+            (0, 0) => "every classified packet gets the same verdict".to_owned(),
+            (count, 0) => format!("{} of rules differ; complete", counted(count as u64, "pair")),
+            (count, undecided) => {
+                let pairs = counted(count as u64, "pair");
+                format!("{pairs} of rules differ; {} undecided (--max-work)", counted(undecided as u64, "question"))
+            }
+        };
+        writeln!(out, "{BOLD}{} and {}{BOLD:#}: {sum}", self.files[0].name, self.files[1].name)?;
+        out.flush()
+    }
+
+    fn json(&self, most: usize, out: &mut dyn Write) -> io::Result<()> {
+        let pairs = self.found.pairs.iter().take(most).map(|pair| self.pair(pair));
+        let value = json!({
+            "format": "firstmatch diff",
+            "version": 1,
+            "files": self.files.map(|file| &file.name),
+            "pairs": pairs.collect::<Vec<_>>(),
+            "all_pairs": self.found.pairs.len(),
+            "policy": self.policies,
+            "undecided": self.found.undecided,
+            "equal": self.found.is_none() && self.policies.is_empty(),
+            "work": self.found.work,
+        });
+        serde_json::to_writer_pretty(&mut *out, &value)?;
+        writeln!(out)
+    }
+
+    fn pair(&self, pair: &Difference) -> Value {
+        let side = |side: usize| {
+            let file = self.files[side];
+            let rule = |id: RuleId| {
+                let rule = file.rule(id)?;
+                Some(json!({ "line": file.line_of(rule), "rule": id.to_string(), "text": file.text_of(rule) }))
+            };
+            json!({ "rule": pair.rules[side].and_then(rule), "verdict": pair.verdicts[side].to_string() })
+        };
+        let schema = self.files[0].file.rules.schema(pair.packet.family);
+        let fields = schema.map_or(&[][..], |schema| schema.fields());
+        json!({
+            "before": side(0),
+            "after": side(1),
+            "family": pair.packet.family.map(firstmatch_core::schema::Family::name),
+            "packet": packet(fields, &pair.packet),
+        })
+    }
+}
