@@ -81,6 +81,19 @@ Examples:
 Each pair of rules that decide differently is printed with one packet. If nothing differs, that is proved for every \
 packet; the exit code is then 0.")]
     Diff(DiffArgs),
+    /// Test rules: packets with the verdict or the rule that is expected
+    #[command(after_help = "\
+A case is a line, PACKET => EXPECTED, with a packet as for `explain`; `#` starts a comment:
+  tcp 10.1.2.3:4040 > 192.0.2.7:443            => permit
+  udp [2001:db8::1]:53 > [2001:db8::2]:5353    => mark 7
+  icmp 10.0.0.1 > 10.0.0.2 type echo-request   => line 12
+  proto 47 10.0.0.1 > 10.0.0.2                 => unmatched
+
+Examples:
+  firstmatch test edge.rules edge.cases
+
+Each case that fails is explained; the exit code is then 1.")]
+    Test(TestArgs),
     /// Write rules in another format; what it cannot hold is an error that names it
     #[command(after_help = "\
 Examples:
@@ -432,6 +445,16 @@ pub(crate) struct DiffArgs {
     /// Keep the flags column of a ClassBench filter set as a field
     #[arg(long)]
     pub(crate) flags: bool,
+    #[command(flatten)]
+    pub(crate) limits: RuleLimits,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TestArgs {
+    /// The rules, as for `classify`
+    pub(crate) rules: PathBuf,
+    /// The cases, one on a line; `-` reads standard input
+    pub(crate) cases: PathBuf,
     #[command(flatten)]
     pub(crate) limits: RuleLimits,
 }

@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod args;
+mod cases;
 mod check;
 mod classify;
 mod convert;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         Command::Classify(args) => classify::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Test(args) => cases::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
 }
 
 /// Packet to explain, as its headers or as its fields' values.
-enum Packet {
+pub(crate) enum Packet {
     Headers(Box<Headers>),
     Values(FieldValues),
 }
@@ -79,9 +79,14 @@ fn find(text: String, args: &ExplainArgs, config: &Config, loaded: &Loaded) -> a
     if Path::new(&text).exists() {
         bail!("which packet of {text}? Say '{text}#0', or --packet 0");
     }
-    let packet = packet::parse(&text)?;
-    let headers = wire::parse(config, wire::LinkType::Ethernet, &packet.frame());
-    Ok((text, Packet::Headers(Box::new(headers))))
+    let packet = by_hand(&text, config)?;
+    Ok((text, packet))
+}
+
+/// Returns the packet that a text describes, for example `tcp 10.1.2.3:4040 > 192.0.2.7:443`.
+pub(crate) fn by_hand(text: &str, config: &Config) -> anyhow::Result<Packet> {
+    let packet = packet::parse(text)?;
+    Ok(Packet::Headers(Box::new(wire::parse(config, wire::LinkType::Ethernet, &packet.frame()))))
 }
 
 fn no_rule(loaded: &Loaded, line: u32) -> String {
@@ -144,7 +149,8 @@ fn from_file(
     Ok((format!("number {number} of {name}, {detail}"), packet))
 }
 
-struct Explanation<'a> {
+/// Decision on a packet with its reasons.
+pub(crate) struct Explanation<'a> {
     loaded: &'a Loaded,
     /// Fields of the packet, in words.
     lines: Vec<String>,
@@ -153,7 +159,7 @@ struct Explanation<'a> {
 }
 
 impl<'a> Explanation<'a> {
-    fn new(loaded: &'a Loaded, config: &Config, packet: Packet) -> anyhow::Result<Self> {
+    pub(crate) fn new(loaded: &'a Loaded, config: &Config, packet: Packet) -> anyhow::Result<Self> {
         let schemas = loaded.file.rules.schemas();
         let (lines, values) = match packet {
             Packet::Values(values) => {
@@ -173,7 +179,13 @@ impl<'a> Explanation<'a> {
         Ok(Self { loaded, lines, values })
     }
 
-    fn print(&self, what: &str, asked: &[&Rule], out: &mut dyn Write) -> anyhow::Result<()> {
+    /// Returns the first rule that matches, if one does; `None` for a packet that cannot be classified.
+    pub(crate) fn decision(&self) -> Option<Option<&'a Rule>> {
+        let values = self.values.as_ref().ok()?;
+        Some(self.loaded.file.rules.iter().find(|rule| self.matches(rule, values)))
+    }
+
+    pub(crate) fn print(&self, what: &str, asked: &[&Rule], out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "{BOLD}packet{BOLD:#}   {what}")?;
         for line in &self.lines {
             writeln!(out, "         {line}")?;
