@@ -45,7 +45,7 @@ fn load(args: &ConvertArgs) -> anyhow::Result<Option<Loaded>> {
     let flags = has_flags && args.flags != Some(Flags::Ignore);
     let fields = if args.all_fields { Fields::All } else { Fields::Used };
     let options = Options { flags, fields, expansion: args.limits.expansion(), ..Options::default() };
-    let Some(mut loaded) = Loaded::parse(name, text, options) else { return Ok(None) };
+    let Some(mut loaded) = Loaded::parse(&args.rules, text, options) else { return Ok(None) };
     let has_own_schema = loaded.file.rules.schemas()[0].family().is_none();
     if args.all_fields && (from_json || has_flags || has_own_schema) {
         let what = if has_flags { "ClassBench has no others" } else { "the file names its fields itself" };

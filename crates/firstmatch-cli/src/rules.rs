@@ -1,7 +1,7 @@
 //! Rule files, as all commands read them.
 
 use std::cell::OnceCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use firstmatch_core::policy::Verdict;
@@ -18,6 +18,7 @@ use crate::diagnostics;
 pub(crate) struct Loaded {
     /// Path as given on the command line.
     pub(crate) name: String,
+    path: PathBuf,
     text: String,
     /// Offset at which each line begins, found on first use.
     lines: OnceCell<Vec<usize>>,
@@ -50,7 +51,7 @@ pub(crate) fn load_with(
     if flags && !has_flags_column(&text) {
         warn_of_flags(&name);
     }
-    Ok(Loaded::parse(name, text, Options { flags, expansion, fields, ..Options::default() }))
+    Ok(Loaded::parse(path, text, Options { flags, expansion, fields, ..Options::default() }))
 }
 
 /// Returns the name and the text of a rule file.
@@ -94,13 +95,28 @@ pub(crate) fn source_error(name: &str, error: SourceError) -> anyhow::Result<()>
     Ok(())
 }
 
+/// Returns the text of a file that the rules of `path` include.
+///
+/// Its name is relative to their folder, or to the current one if they come from standard input.
+fn included(path: &Path, file: &str) -> Result<String, String> {
+    let file = path.parent().unwrap_or(Path::new("")).join(file);
+    if file == Path::new("-") {
+        return Err("standard input is no file".into());
+    }
+    source::read_text(&file).map_err(|error| match error.diagnostic() {
+        Some(fault) => fault.to_string(),
+        None => error.to_string(),
+    })
+}
+
 pub(crate) fn display(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 impl Loaded {
     /// Reads the text of a rule file; `None` if it has faults, which are then shown.
-    pub(crate) fn parse(name: String, text: String, options: Options) -> Option<Self> {
+    pub(crate) fn parse(path: &Path, text: String, options: Options) -> Option<Self> {
+        let name = display(path);
         let (file, places) = if firstmatch_formats::json::is_json(&text) {
             match firstmatch_formats::json::read(&text, &options) {
                 Ok(read) => (read.file, Some(read.lines)),
@@ -110,7 +126,7 @@ impl Loaded {
                 }
             }
         } else {
-            match firstmatch_formats::parse(&text, &options) {
+            match firstmatch_formats::parse_with(&text, &options, &|file| included(path, file)) {
                 Ok(file) => (file, None),
                 Err(error) => {
                     show_faults(&name, error.faults(), error.more());
@@ -118,13 +134,13 @@ impl Loaded {
                 }
             }
         };
-        Some(Self { name, text, lines: OnceCell::new(), file, options, places })
+        Some(Self { name, path: path.to_owned(), text, lines: OnceCell::new(), file, options, places })
     }
 
     /// Reads the same text again, with or without the flags column of ClassBench.
     pub(crate) fn parse_again(self, flags: bool) -> Option<Self> {
-        let Self { name, text, options, .. } = self;
-        Self::parse(name, text, Options { flags, ..options })
+        let Self { path, text, options, .. } = self;
+        Self::parse(&path, text, Options { flags, ..options })
     }
 
     pub(crate) fn show_warnings(&self) {

@@ -132,10 +132,37 @@ impl Default for Options {
 ///
 /// # Errors
 /// If the file has a fault. The error holds all faults, in order, up to [`Options::max_faults`]. A file of another
-/// program, such as iptables, has one fault that says so.
+/// program, such as iptables, has one fault that says so. A set that includes a file is a fault; see [`parse_with`].
 pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
+    parse_with(text, options, &native::no_files)
+}
+
+/// Function that returns the text of a file that a set includes, by its name as it is written.
+///
+/// The error says why there is no text.
+pub type Load<'l> = dyn Fn(&str) -> Result<String, String> + 'l;
+
+/// Reads a rule file whose sets may include files, which `load` reads.
+///
+/// ```
+/// use firstmatch_formats::{Options, parse_with};
+///
+/// let load = |name: &str| match name {
+///     "bad.txt" => Ok("192.0.2.1\n198.51.100.0/24 # a network\n".to_owned()),
+///     _ => Err("no such file".to_owned()),
+/// };
+/// let text = "set bad = { include \"bad.txt\" }\ndeny src $bad\n";
+/// let file = parse_with(text, &Options::default(), &load)?;
+/// let same = firstmatch_formats::parse("\ndeny src { 192.0.2.1, 198.51.100.0/24 }\n", &Options::default())?;
+/// assert!(file.rules.iter().eq(same.rules.iter()));
+/// # Ok::<(), firstmatch_formats::ParseError>(())
+/// ```
+///
+/// # Errors
+/// As [`parse`], or if a file that is included has a fault. The message then begins with its name, line and column.
+pub fn parse_with(text: &str, options: &Options, load: &Load<'_>) -> Result<RuleFile, ParseError> {
     match options.format.unwrap_or_else(|| sniff(text)) {
-        Format::Native => native::parse(text, options).map_err(|error| foreign::instead(text, error)),
+        Format::Native => native::parse_with(text, options, load).map_err(|error| foreign::instead(text, error)),
         Format::ClassBench => classbench::parse(text, options),
     }
 }

@@ -119,6 +119,26 @@ fn fragments_and_other_fields_of_the_ip_header() {
 }
 
 #[test]
+fn sets_of_files() {
+    let fixture = Fixture::new("include");
+    fixture.write("bad.txt", "# hosts\n10.0.0.1\n192.0.2.0/24\n");
+    fixture.write("set.rules", "set bad = { include \"bad.txt\" }\ndeny src $bad\npermit\n");
+    let packet = "tcp 10.0.0.1:1 > 10.0.0.2:22";
+    let (code, out, err) = fixture.run(&["explain", "set.rules", packet]);
+    assert!(code == 0 && err.is_empty() && out.contains("deny, by set.rules:2"), "{out}{err}");
+    let (code, out, err) = fixture.run(&["convert", "set.rules", "--to", "native"]);
+    assert!(code == 0 && out.contains("deny src { 10.0.0.1, 192.0.2.0/24 }"), "{out}{err}");
+    fixture.write("bad.txt", "# hosts\n10.0.0.1\n192.0.2.0/33\n");
+    let (code, _, err) = fixture.run(&["explain", "set.rules", packet]);
+    assert!(code == 2 && err.contains("`bad.txt`, line 3, column 11") && err.contains("set.rules:1:13"), "{err}");
+    for file in ["none.txt", "-"] {
+        fixture.write("set.rules", format!("set bad = {{ include \"{file}\" }}\ndeny src $bad\n"));
+        let (code, _, err) = fixture.run(&["explain", "set.rules", packet]);
+        assert!(code == 2 && err.contains(&format!("`{file}` is not included")), "{err}");
+    }
+}
+
+#[test]
 fn rules_of_one_family() {
     let fixture = Fixture::new("families");
     fixture.write(

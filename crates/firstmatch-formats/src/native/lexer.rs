@@ -9,6 +9,8 @@ pub(super) enum Kind {
     Word,
     /// `$` and the name of a set.
     Set,
+    /// Text between double quotes, on one line.
+    Quoted,
     Open,
     Close,
     Comma,
@@ -33,6 +35,7 @@ impl Kind {
         match self {
             Self::Word => "a word",
             Self::Set => "a set",
+            Self::Quoted => "a text in quotes",
             Self::Open => "`{`",
             Self::Close => "`}`",
             Self::Comma => "`,`",
@@ -141,6 +144,7 @@ impl<'t> Lexer<'t> {
             Some(b'>') if bytes.get(at + 1) == Some(&b'=') => return self.set(Kind::GreaterOrEqual, at + 2),
             Some(b'<') => Kind::Less,
             Some(b'>') => Kind::Greater,
+            Some(b'"') if let Some(end) = quoted_end(bytes, at) => return self.set(Kind::Quoted, end),
             Some(b'$') => return self.set(Kind::Set, name_end(bytes, at + 1)),
             Some(&b) if is_word(b) || b == b':' => return self.set(Kind::Word, word_end(bytes, at)),
             Some(_) => {
@@ -176,6 +180,12 @@ fn name_end(bytes: &[u8], at: usize) -> usize {
     at + bytes[at..].iter().take_while(inside).count()
 }
 
+/// Returns the end of a text in quotes that starts at `at`; `None` if its line has no second quote.
+fn quoted_end(bytes: &[u8], at: usize) -> Option<usize> {
+    let inside = bytes[at + 1..].iter().take_while(|&&b| b != b'\n');
+    inside.enumerate().find(|(_, b)| **b == b'"').map(|(len, _)| at + len + 2)
+}
+
 /// Returns the end of a word that starts at `at`.
 ///
 /// In a name (letters first, no dot or colon) `-` is a letter, elsewhere the sign of a range. For example,
@@ -198,7 +208,7 @@ fn word_end(bytes: &[u8], at: usize) -> usize {
 /// Describes a token, for messages.
 pub(super) fn described(kind: Kind, word: &str) -> String {
     match kind {
-        Kind::Word | Kind::Set => quote(word),
+        Kind::Word | Kind::Set | Kind::Quoted => quote(word),
         Kind::Bad => format!("the character {}", visible(word)),
         _ => kind.name().to_owned(),
     }

@@ -2,6 +2,7 @@
 
 use super::fields::Fields;
 use super::lexer::{Kind, described};
+use super::no_files;
 use super::parser::{Parser, Stop};
 use crate::error::ParseError;
 use crate::report::{Message, quote};
@@ -37,7 +38,7 @@ pub fn parse_rule(
     text: &str,
     options: &Options,
 ) -> Result<ParsedRule, ParseError> {
-    let mut parser = Parser::new(text, options);
+    let mut parser = Parser::new(text, options, &no_files);
     parser.is_single = true;
     parser.fields = Fields::of_set(rules);
     parser.only = if let [one] = rules.schemas() { one.family() } else { None };

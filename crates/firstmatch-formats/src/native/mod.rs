@@ -16,7 +16,8 @@
 //! - Flags between commas, as `tcp syn,!ack`, must all hold; the values of a list are alternatives. `<`, `<=`, `>` and
 //!   `>=` before a number stand for the range to an end of the field.
 //! - A set is defined once, before it is used. Sets may refer to earlier ones. The values of a set are checked against
-//!   the field where it is used, so that one set may mix IPv4 and IPv6.
+//!   the field where it is used, so that one set may mix IPv4 and IPv6. `include "FILE"` in a set stands for the values
+//!   of a file, one a line; [`parse_with`](super::parse_with) reads such files.
 //! - A rule has at most one condition on a field. An item belongs to the family of its address, a number to both. A
 //!   condition with IPv4 addresses alone therefore never holds for an IPv6 packet, negated or not. `family ipv4` before
 //!   a number makes it belong to IPv4 likewise; as a part of the rule, at most once, it confines the whole rule.
@@ -36,6 +37,7 @@ mod correction;
 mod fields;
 mod flags;
 mod icmp;
+mod include;
 mod item;
 mod lexer;
 mod literal;
@@ -62,7 +64,7 @@ pub(crate) use schema::{KINDS, is_field_name};
 pub use services::{service_names, service_port};
 pub use value::{ValueError, parse_value};
 
-use super::{Options, RuleFile};
+use super::{Load, Options, RuleFile};
 use crate::error::ParseError;
 
 /// Reads a native rule file, even if its first line looks like another format.
@@ -70,5 +72,18 @@ use crate::error::ParseError;
 /// # Errors
 /// If the file has a fault. The error holds all faults, in order, up to [`Options::max_faults`].
 pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
-    parser::Parser::new(text, options).file()
+    parse_with(text, options, &no_files)
+}
+
+/// Reads a native rule file whose sets may include files, which `load` reads.
+///
+/// # Errors
+/// As [`crate::parse_with`].
+pub fn parse_with(text: &str, options: &Options, load: &Load<'_>) -> Result<RuleFile, ParseError> {
+    parser::Parser::new(text, options, load).file()
+}
+
+/// Refuses every file.
+pub(crate) fn no_files(_: &str) -> Result<String, String> {
+    Err("no file can be read here".into())
 }

@@ -11,7 +11,7 @@ use super::names;
 use super::set_table::Sets;
 use crate::error::ParseError;
 use crate::report::{Message, Report, Span, quote};
-use crate::{BOM, Fields as FieldChoice, Options, RuleFile};
+use crate::{BOM, Fields as FieldChoice, Load, Options, RuleFile};
 use firstmatch_core::policy::{Fragments, Policy, Verdict};
 use firstmatch_core::rule::{RuleSet, RuleSpec, Test};
 use firstmatch_core::schema::Family;
@@ -32,6 +32,10 @@ pub(super) struct Stop;
 pub(super) struct Parser<'t> {
     pub(super) text: &'t str,
     pub(super) options: &'t Options,
+    /// Reader of files that sets include.
+    pub(super) load: &'t Load<'t>,
+    /// Number of bytes of these files so far.
+    pub(super) included: usize,
     pub(super) lexer: Lexer<'t>,
     pub(super) report: Report<'t>,
     /// Family of `family ipv4` or `family ipv6`.
@@ -67,11 +71,13 @@ pub(super) struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    pub(super) fn new(text: &'t str, options: &'t Options) -> Self {
+    pub(super) fn new(text: &'t str, options: &'t Options, load: &'t Load<'t>) -> Self {
         let start = if text.starts_with(BOM) { BOM.len_utf8() } else { 0 };
         Self {
             text,
             options,
+            load,
+            included: 0,
             lexer: Lexer::new(text, start),
             report: Report::new(text, options),
             only: None,
@@ -384,6 +390,9 @@ impl<'t> Parser<'t> {
             return Ok(());
         }
         let first = self.lexer.span;
+        if self.lexer.is_word("include") && field.is_none() {
+            return self.include();
+        }
         let confined = match field {
             _ if !self.lexer.is_word("family") => None,
             Some(_) => Some(self.one_family()?),

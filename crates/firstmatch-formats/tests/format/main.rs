@@ -1,14 +1,16 @@
 //! Rule files: text and what it means, as text again, and the faults that are reported.
 //!
 //! `meaning` has round trips and the oracle. `schema` has files with a schema of their own, `live` rules for existing
-//! sets, `write` the text that is written. `names` has rules in words, `absent` those about packets without a field.
-//! `faults` has every message by line, column and width, `hints` the corrections that messages propose, `hidden`
-//! characters that do not show. `warnings` has rules that hardly mean what they say, `limits` texts that are too large.
+//! sets, `write` the text that is written. `names` has rules in words, `absent` those about packets without a field,
+//! `include` sets that include files. `faults` has every message by line, column and width, `hints` the corrections
+//! that messages propose, `hidden` characters that do not show. `warnings` has rules that hardly mean what they say,
+//! `limits` texts that are too large.
 
 mod absent;
 mod faults;
 mod hidden;
 mod hints;
+mod include;
 mod layers;
 mod limits;
 mod live;

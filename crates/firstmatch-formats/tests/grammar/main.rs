@@ -30,7 +30,12 @@ fn written(tokens: &[Token]) -> String {
 
 fn faults(text: &str) -> Option<String> {
     let options = Options { format: Some(Format::Native), max_warnings: 0, ..Options::default() };
-    firstmatch_formats::parse(text, &options).err().map(|error| error.to_string())
+    let load = |name: &str| match name {
+        "addresses" => Ok("10.0.0.0/8\n".to_owned()),
+        "numbers" => Ok("1\n2-3\n".to_owned()),
+        _ => Err("no such file".to_owned()),
+    };
+    firstmatch_formats::parse_with(text, &options, &load).err().map(|error| error.to_string())
 }
 
 #[test]
@@ -144,6 +149,8 @@ fn slip(tokens: &mut Vec<Token>, random: &mut Rng) {
         "syn",
         "established",
         "absent",
+        "include",
+        "\"numbers\"",
     ];
     let at = random.below(tokens.len());
     let other = random.below(tokens.len());
