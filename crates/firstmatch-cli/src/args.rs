@@ -1,5 +1,8 @@
 //! Command line of the program, as clap reads it.
 
+mod analysis;
+mod limits;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -7,10 +10,11 @@ use clap::builder::PossibleValuesParser;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use firstmatch_core::analyze;
 use firstmatch_core::live::Kind;
-use firstmatch_core::rule::ExpansionLimits;
 use firstmatch_generate::profile::{FULL_PROFILES, PROFILES};
+
+pub(crate) use analysis::{CheckArgs, DiffArgs, ProveArgs, TestArgs};
+pub(crate) use limits::RuleLimits;
 
 use crate::engine_names;
 
@@ -94,6 +98,15 @@ Examples:
 
 Each case that fails is explained; the exit code is then 1.")]
     Test(TestArgs),
+    /// Compare built engines with the rules, at a packet of each cell that the rules tell apart or at as many as fit
+    #[command(after_help = "\
+Examples:
+  firstmatch prove edge.rules
+  firstmatch prove edge.rules --engine rfc --packets 10000000
+
+The bounds of all rules divide the packets into cells. If there are more cells than --packets, the packets are corners \
+of rules with their neighbours, corners of overlaps, and packets of cells drawn at random.")]
+    Prove(ProveArgs),
     /// Write rules in another format; what it cannot hold is an error that names it
     #[command(after_help = "\
 Examples:
@@ -401,65 +414,6 @@ pub(crate) struct ExplainArgs {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct CheckArgs {
-    /// The rules, as for `classify`
-    pub(crate) rules: PathBuf,
-    /// Print a JSON object
-    #[arg(long, conflicts_with = "sarif")]
-    pub(crate) json: bool,
-    /// Print SARIF 2.1.0, which tools for code review read
-    #[arg(long)]
-    pub(crate) sarif: bool,
-    /// The kinds of findings that give exit code 1, with commas between: unmatchable, duplicate, shadowed, redundant,
-    /// undecided. Without this, all of them
-    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = kind)]
-    pub(crate) fail_on: Vec<analyze::Kind>,
-    /// The most regions that the question about one rule may look at; beyond, the answer is `undecided`
-    #[arg(long, value_name = "N", default_value_t = analyze::Limits::default().work)]
-    pub(crate) max_work: u64,
-    /// The most regions that all questions may look at
-    #[arg(long, value_name = "N", default_value_t = analyze::Limits::default().total_work)]
-    pub(crate) max_total_work: u64,
-    /// Keep the flags column of a ClassBench filter set as a field
-    #[arg(long)]
-    pub(crate) flags: bool,
-    #[command(flatten)]
-    pub(crate) limits: RuleLimits,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct DiffArgs {
-    /// The rules before, as for `classify`
-    pub(crate) before: PathBuf,
-    /// The rules after
-    pub(crate) after: PathBuf,
-    /// Print a JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// The most pairs of rules that are printed
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub(crate) most: usize,
-    /// The most regions that one question may look at; beyond, it counts as undecided
-    #[arg(long, value_name = "N", default_value_t = analyze::Limits::default().work)]
-    pub(crate) max_work: u64,
-    /// Keep the flags column of a ClassBench filter set as a field
-    #[arg(long)]
-    pub(crate) flags: bool,
-    #[command(flatten)]
-    pub(crate) limits: RuleLimits,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct TestArgs {
-    /// The rules, as for `classify`
-    pub(crate) rules: PathBuf,
-    /// The cases, one on a line; `-` reads standard input
-    pub(crate) cases: PathBuf,
-    #[command(flatten)]
-    pub(crate) limits: RuleLimits,
-}
-
-#[derive(Debug, clap::Args)]
 pub(crate) struct ConvertArgs {
     /// The rules: a rule file, a ClassBench filter set or JSON, plain or compressed by gzip or zstd; `-` reads
     /// standard input
@@ -480,56 +434,10 @@ pub(crate) struct ConvertArgs {
     pub(crate) limits: RuleLimits,
 }
 
-/// Limits on the regions that rules become.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Limits")]
-pub(crate) struct RuleLimits {
-    /// The most regions of one rule: the product of the values and ranges in its conditions
-    #[arg(long, value_name = "N", default_value_t = ExpansionLimits::default().regions_per_rule, value_parser = regions)]
-    pub(crate) max_regions_per_rule: usize,
-    /// The most regions of all rules of one address family
-    #[arg(long, value_name = "N", default_value_t = ExpansionLimits::default().regions_per_set, value_parser = regions)]
-    pub(crate) max_regions: usize,
-    /// The most bytes that the regions of one address family may take, before an engine is built from them
-    #[arg(long, value_name = "BYTES", default_value_t = ExpansionLimits::default().region_bytes)]
-    pub(crate) max_region_bytes: usize,
-    /// The most comparisons that values under masks may take in one condition
-    #[arg(long, value_name = "N", default_value_t = ExpansionLimits::default().mask_comparisons)]
-    pub(crate) max_mask_comparisons: usize,
-}
-
-impl RuleLimits {
-    /// Returns the limits as the core has them.
-    pub(crate) fn expansion(&self) -> ExpansionLimits {
-        ExpansionLimits {
-            regions_per_rule: self.max_regions_per_rule,
-            regions_per_set: self.max_regions,
-            region_bytes: self.max_region_bytes,
-            mask_comparisons: self.max_mask_comparisons,
-        }
-    }
-}
-
-/// Reads the name of a kind of findings.
-fn kind(text: &str) -> Result<analyze::Kind, String> {
-    let known = || analyze::Kind::ALL.map(analyze::Kind::name).join(", ");
-    analyze::Kind::ALL
-        .into_iter()
-        .find(|kind| kind.name() == text)
-        .ok_or_else(|| format!("expected one of {}", known()))
-}
-
 /// Reads the value of an option of an engine.
 fn option(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
-}
-
-/// Reads a number of regions that engines can hold.
-fn regions(text: &str) -> Result<usize, String> {
-    let most = ExpansionLimits::default().regions_per_set;
-    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
-    number.ok_or_else(|| format!("expected a number from 1 to {most}"))
 }
 
 /// Formats of rules.

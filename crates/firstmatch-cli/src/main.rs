@@ -16,6 +16,7 @@ mod format;
 mod generate;
 mod manual;
 mod output;
+mod prove;
 mod rules;
 mod stop;
 
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Test(args) => cases::run(&args),
+        Command::Prove(args) => prove::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),

@@ -254,6 +254,29 @@ impl Schema {
     /// Returns a hash of the index, name, width, source and family of a field.
     ///
     /// Two fields have the same hash where a condition on them means the same.
+    /// Returns the value of each field in a row of key words; `None` for a field that is absent.
+    ///
+    /// ```
+    /// use firstmatch_core::Schema;
+    ///
+    /// let values = Schema::ipv4().values(&[0x0A00_0001, 0xC000_0207, 1 << 16, 1 << 16, 1]);
+    /// assert_eq!(values, [Some(0x0A00_0001), Some(0xC000_0207), None, None, Some(1)]);
+    /// ```
+    ///
+    /// # Panics
+    /// If the row has fewer words than the schema.
+    pub fn values(&self, row: &[u32]) -> Vec<Option<u128>> {
+        let value = |field: usize| {
+            let words = self.words_of(field);
+            let of = self.words()[words.clone()].iter().zip(&row[words]);
+            if of.clone().any(|(word, &key)| word.absent == Some(key)) {
+                return None;
+            }
+            Some(of.fold(0, |value, (word, &key)| value | u128::from(key).checked_shl(word.shift).unwrap_or(0)))
+        };
+        (0..self.fields().len()).map(value).collect()
+    }
+
     pub(crate) fn identity_of(&self, field: usize) -> u32 {
         self.0.identities[field]
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use firstmatch_core::KeyBuf;
 use firstmatch_core::analyze::{Analysis, Config, Difference, Finding, Kind, Report, diff};
 use firstmatch_core::policy::Verdict;
 use firstmatch_core::rule::{FieldValues, Rule, RuleSet, first_match};
@@ -259,4 +260,40 @@ fn brute_force_finds_the_same_differences() {
         equal += usize::from(found.is_empty());
     }
     assert!(pairs > 4_000 && equal > 300, "{pairs} {equal}");
+}
+
+/// Keys of all cells are all packets of a small domain, with the rule that the oracle gives; of large ones they are rows.
+#[test]
+fn sampled_keys_have_the_rule_of_the_oracle() {
+    let mut rng = Rng::new(57);
+    let mut all = 0;
+    for round in 0..600 {
+        let text = if round % 2 == 0 {
+            random_rules(&mut rng)
+        } else {
+            let port = rng.below(65_536);
+            format!(
+                "permit src 10.0.0.0/{} tcp dport {port}\ndeny udp dport not {port}\npermit vlan_vid 7\n",
+                8 + rng.below(25)
+            )
+        };
+        let file = parse(&text);
+        let mut analysis = Analysis::new(&file.rules, &file.policy, &Config::default()).expect("regions");
+        for (index, schema) in file.rules.schemas().iter().enumerate() {
+            let (mut count, mut hits) = (0, 0);
+            let sampled = analysis.sample(index, 2_000, |key, rule| {
+                let packet = FieldValues { family: schema.family(), values: schema.values(key) };
+                assert_eq!(first_match(&file.rules, &packet).map(|rule| rule.id), rule, "{text}: {packet:?}");
+                let mut keys = KeyBuf::new(schema);
+                keys.push_values(&packet);
+                assert_eq!(&keys.keys().row(0)[..key.len()], key, "{text}: no row of a packet");
+                count += 1;
+                hits += usize::from(rule.is_some());
+            });
+            assert_eq!(sampled.packets, count);
+            assert!(count <= 2_000 && (sampled.is_all || round % 2 == 0 || hits > 100), "{text}: {count} {hits}");
+            all += usize::from(sampled.is_all);
+        }
+    }
+    assert!((50..900).contains(&all), "{all}");
 }

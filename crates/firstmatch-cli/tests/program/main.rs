@@ -13,5 +13,6 @@ mod explain;
 mod fixture;
 mod generate;
 mod layers;
+mod prove;
 mod terminal;
 mod workers;

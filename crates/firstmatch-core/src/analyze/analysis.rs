@@ -181,7 +181,7 @@ impl<'s> Analysis<'s> {
         points
     }
 
-    fn draw(&mut self) -> u64 {
+    pub(super) fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.random >> 33
     }
@@ -195,15 +195,7 @@ impl<'s> Analysis<'s> {
     /// Returns the packet of a key.
     pub(super) fn values(&self, list: usize, key: &[u32]) -> FieldValues {
         let schema = &self.lists[list].schema;
-        let value = |field: usize| {
-            let words = schema.words_of(field);
-            let of = schema.words()[words.clone()].iter().zip(&key[words]);
-            if of.clone().any(|(word, &key)| word.absent == Some(key)) {
-                return None;
-            }
-            Some(of.fold(0, |value, (word, &key)| value | u128::from(key).checked_shl(word.shift).unwrap_or(0)))
-        };
-        FieldValues { family: schema.family(), values: (0..schema.fields().len()).map(value).collect() }
+        FieldValues { family: schema.family(), values: schema.values(key) }
     }
 }
 

@@ -39,6 +39,7 @@
 
 mod align;
 mod analysis;
+mod cells;
 mod cover;
 mod differ;
 mod findings;
@@ -47,5 +48,6 @@ mod possible;
 mod tree;
 
 pub use analysis::{Analysis, Config, KeySpace, Limits};
+pub use cells::Sampled;
 pub use differ::{Difference, Differences, diff};
 pub use findings::{Finding, Kind, Report};

@@ -23,6 +23,8 @@ const TOGETHER: [(Source, Source); 6] = [
 pub(super) struct Possible {
     /// Impossible boxes, as flat pieces.
     pub(super) boxes: Vec<Piece>,
+    /// Number of their pieces, at the beginning, that no row may have.
+    rows: usize,
     words: usize,
     /// Word of the protocol, if one field is the protocol.
     protocol: Option<usize>,
@@ -48,6 +50,7 @@ impl Possible {
         for field in 0..schema.fields().len() {
             made.absent_without_value(field);
         }
+        let rows = made.boxes.len();
         let (mut protocol, mut dependents) = (None, Vec::new());
         if is_parsed {
             made.of_parsed(fragments);
@@ -67,12 +70,17 @@ impl Possible {
                 dependents.push(Dependent { words, absent, protocols });
             }
         }
-        Self { boxes: made.boxes, words: schema.words().len(), protocol, dependents }
+        Self { boxes: made.boxes, rows, words: schema.words().len(), protocol, dependents }
     }
 
     /// Whether a packet may have this key.
     pub(super) fn is_possible(&self, key: &[u32]) -> bool {
         !self.boxes.chunks_exact(self.words).any(|impossible| contains(impossible, key))
+    }
+
+    /// Whether a row may be this key: an absent field of several words has no value in its lower words.
+    pub(super) fn is_row(&self, key: &[u32]) -> bool {
+        !self.boxes[..self.rows].chunks_exact(self.words).any(|impossible| contains(impossible, key))
     }
 
     /// Whether one impossible box holds all of a box.

@@ -1,0 +1,94 @@
+//! Arguments of the commands that answer questions about rules.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use firstmatch_core::analyze;
+
+use super::limits::RuleLimits;
+use crate::engine_names;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    /// The rules, as for `classify`
+    pub(crate) rules: PathBuf,
+    /// Print a JSON object
+    #[arg(long, conflicts_with = "sarif")]
+    pub(crate) json: bool,
+    /// Print SARIF 2.1.0, which tools for code review read
+    #[arg(long)]
+    pub(crate) sarif: bool,
+    /// The kinds of findings that give exit code 1, with commas between: unmatchable, duplicate, shadowed, redundant,
+    /// undecided. Without this, all of them
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = kind)]
+    pub(crate) fail_on: Vec<analyze::Kind>,
+    /// The most regions that the question about one rule may look at; beyond, the answer is `undecided`
+    #[arg(long, value_name = "N", default_value_t = analyze::Limits::default().work)]
+    pub(crate) max_work: u64,
+    /// The most regions that all questions may look at
+    #[arg(long, value_name = "N", default_value_t = analyze::Limits::default().total_work)]
+    pub(crate) max_total_work: u64,
+    /// Keep the flags column of a ClassBench filter set as a field
+    #[arg(long)]
+    pub(crate) flags: bool,
+    #[command(flatten)]
+    pub(crate) limits: RuleLimits,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiffArgs {
+    /// The rules before, as for `classify`
+    pub(crate) before: PathBuf,
+    /// The rules after
+    pub(crate) after: PathBuf,
+    /// Print a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The most pairs of rules that are printed
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) most: usize,
+    /// The most regions that one question may look at; beyond, it counts as undecided
+    #[arg(long, value_name = "N", default_value_t = analyze::Limits::default().work)]
+    pub(crate) max_work: u64,
+    /// Keep the flags column of a ClassBench filter set as a field
+    #[arg(long)]
+    pub(crate) flags: bool,
+    #[command(flatten)]
+    pub(crate) limits: RuleLimits,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProveArgs {
+    /// The rules, as for `classify`
+    pub(crate) rules: PathBuf,
+    /// The engine to compare (see `firstmatch engines`); without it, every engine
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(engine_names::names()))]
+    pub(crate) engine: Option<String>,
+    /// The most packets of each address family
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) packets: u64,
+    /// Keep the flags column of a ClassBench filter set as a field
+    #[arg(long)]
+    pub(crate) flags: bool,
+    #[command(flatten)]
+    pub(crate) limits: RuleLimits,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TestArgs {
+    /// The rules, as for `classify`
+    pub(crate) rules: PathBuf,
+    /// The cases, one on a line; `-` reads standard input
+    pub(crate) cases: PathBuf,
+    #[command(flatten)]
+    pub(crate) limits: RuleLimits,
+}
+
+/// Reads the name of a kind of findings.
+fn kind(text: &str) -> Result<analyze::Kind, String> {
+    let known = || analyze::Kind::ALL.map(analyze::Kind::name).join(", ");
+    analyze::Kind::ALL
+        .into_iter()
+        .find(|kind| kind.name() == text)
+        .ok_or_else(|| format!("expected one of {}", known()))
+}
