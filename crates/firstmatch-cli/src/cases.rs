@@ -14,14 +14,16 @@ use crate::format::{BOLD, counted};
 use crate::rules::{self, Loaded};
 use crate::{End, answer_to, diagnostics};
 
-const FORM: &str = "PACKET => permit, deny, mark N, match, line N, unmatched or unknown";
+const FORM: &str = "PACKET => permit, deny, mark N, match, line N, label \"TEXT\", unmatched or unknown";
 
 /// What a case expects of its packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Expected {
     Verdict(Verdict),
     /// The rule on this line decides.
     Line(u32),
+    /// A rule with this label decides.
+    Label(String),
     /// No rule matches.
     Unmatched,
     /// The packet cannot be classified.
@@ -51,7 +53,7 @@ pub(crate) fn run(args: &TestArgs) -> anyhow::Result<End> {
         }
         failed += 1;
         writeln!(out, "{BOLD}{name}:{line}{BOLD:#}: expected {}", expected.text())?;
-        let asked = if let Expected::Line(line) = expected { loaded.rules_on(line) } else { Vec::new() };
+        let asked = if let Expected::Line(line) = &expected { loaded.rules_on(*line) } else { Vec::new() };
         explanation.print(&what, &asked, &mut out)?;
         writeln!(out)?;
     }
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &TestArgs) -> anyhow::Result<End> {
 fn parse(loaded: &Loaded, config: &Config, name: &str, text: &str) -> Option<Vec<Case>> {
     let (mut cases, mut faults) = (Vec::new(), 0);
     for (line, text) in (1..).zip(text.lines()) {
-        let of_case = text.split_once('#').map_or(text, |(before, _)| before).trim();
+        let of_case = before_comment(text).trim();
         if of_case.is_empty() {
             continue;
         }
@@ -83,6 +85,16 @@ fn parse(loaded: &Loaded, config: &Config, name: &str, text: &str) -> Option<Vec
     (faults == 0).then_some(cases)
 }
 
+/// Returns a line without its comment, which begins with `#` outside quotes.
+fn before_comment(line: &str) -> &str {
+    let mut is_quoted = false;
+    let end = line.find(|character| {
+        is_quoted ^= character == '"';
+        character == '#' && !is_quoted
+    });
+    &line[..end.unwrap_or(line.len())]
+}
+
 fn case(loaded: &Loaded, config: &Config, line: u32, text: &str) -> anyhow::Result<Case> {
     let (what, expected) = text.rsplit_once("=>").context("a case without `=>`")?;
     let (what, words) = (what.trim().to_owned(), expected.split_whitespace().collect::<Vec<_>>());
@@ -92,37 +104,47 @@ fn case(loaded: &Loaded, config: &Config, line: u32, text: &str) -> anyhow::Resu
         ["match"] => Expected::Verdict(Verdict::Match),
         ["mark", number] => Expected::Verdict(Verdict::Mark(number.parse().context("the number of a mark")?)),
         ["line", number] => Expected::Line(number.parse().context("the number of a line")?),
+        ["label", ..] => Expected::Label(label(expected.trim())?),
         ["unmatched"] => Expected::Unmatched,
         ["unknown"] => Expected::Unknown,
         _ => anyhow::bail!("`{}` is nothing to expect", words.join(" ")),
     };
-    if let Expected::Line(number) = expected {
-        anyhow::ensure!(!loaded.rules_on(number).is_empty(), "there is no rule on line {number} of {}", loaded.name);
+    if let Expected::Line(number) = &expected {
+        anyhow::ensure!(!loaded.rules_on(*number).is_empty(), "there is no rule on line {number} of {}", loaded.name);
     }
     let packet = by_hand(&what, config)?;
     Ok(Case { line, what, packet, expected })
 }
 
+/// Reads `label "TEXT"`.
+fn label(text: &str) -> anyhow::Result<String> {
+    let quoted = text.strip_prefix("label").map(str::trim);
+    let inside = quoted.and_then(|quoted| quoted.strip_prefix('"')?.strip_suffix('"'));
+    Ok(inside.context("a label without quotes")?.to_owned())
+}
+
 impl Expected {
     /// Whether a packet is decided as expected; `found` is the first match, or nothing for an unknown packet.
-    fn holds(self, loaded: &Loaded, found: &Option<Option<&Rule>>) -> bool {
+    fn holds(&self, loaded: &Loaded, found: &Option<Option<&Rule>>) -> bool {
         let policy = &loaded.file.policy;
         let rule = found.flatten();
         match self {
             Self::Verdict(verdict) => {
                 let other = if found.is_some() { policy.default } else { policy.unknown };
-                verdict == rule.map_or(other, |rule| rule.action.into())
+                *verdict == rule.map_or(other, |rule| rule.action.into())
             }
-            Self::Line(line) => rule.is_some_and(|rule| loaded.line_of(rule) == line),
+            Self::Line(line) => rule.is_some_and(|rule| loaded.line_of(rule) == *line),
+            Self::Label(label) => rule.and_then(|rule| loaded.label_of(rule)) == Some(label),
             Self::Unmatched => *found == Some(None),
             Self::Unknown => found.is_none(),
         }
     }
 
-    fn text(self) -> String {
+    fn text(&self) -> String {
         match self {
             Self::Verdict(verdict) => verdict.to_string(),
             Self::Line(line) => format!("the rule on line {line}"),
+            Self::Label(label) => format!("a rule with the label \"{label}\""),
             Self::Unmatched => "no rule".to_owned(),
             Self::Unknown => "a packet that cannot be classified".to_owned(),
         }

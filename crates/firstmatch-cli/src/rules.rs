@@ -197,6 +197,11 @@ impl Loaded {
         self.file.rules.get(id)
     }
 
+    /// Returns the label of a rule, if it has one.
+    pub(crate) fn label_of(&self, rule: &Rule) -> Option<&str> {
+        self.file.labels.get(&rule.id).map(|label| &**label)
+    }
+
     /// Returns the rules on a line: at most one, except in JSON, where several may stand there.
     pub(crate) fn rules_on(&self, line: u32) -> Vec<&Rule> {
         match &self.places {

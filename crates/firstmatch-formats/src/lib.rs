@@ -36,9 +36,11 @@ pub use error::ParseError;
 pub use hidden::visible;
 pub use native::parse_rule;
 
+use std::collections::HashMap;
+
 use firstmatch_core::Diagnostic;
 use firstmatch_core::policy::Policy;
-use firstmatch_core::rule::{ExpansionLimits, RuleSet, RuleSpec};
+use firstmatch_core::rule::{ExpansionLimits, RuleId, RuleSet, RuleSpec};
 
 /// Content of a rule file.
 #[derive(Clone, Debug)]
@@ -51,10 +53,30 @@ pub struct RuleFile {
     pub rules: RuleSet,
     /// Verdicts for packets that no rule decides.
     pub policy: Policy,
+    /// Labels of rules that have one, by id.
+    pub labels: Labels,
     /// Warnings in the order of lines: text that is allowed but probably a mistake.
     pub warnings: Vec<Diagnostic>,
     /// Number of warnings beyond those kept.
     pub more_warnings: usize,
+}
+
+/// Labels of rules, by id.
+pub type Labels = HashMap<RuleId, Box<str>>;
+
+/// Largest number of characters of a label.
+const MAX_LABEL: usize = 200;
+
+/// Returns the reason why a text is no label; `None` if it is one.
+fn no_label(text: &str) -> Option<String> {
+    match text {
+        "" => Some("a label without a character".to_owned()),
+        _ if text.chars().count() > MAX_LABEL => Some(format!("a label of more than {MAX_LABEL} characters")),
+        _ if text.contains(['"', '\n']) || visible(text) != text => {
+            Some("a label with a quote or a character that is not visible".to_owned())
+        }
+        _ => None,
+    }
 }
 
 /// Rule that was read for an existing set.

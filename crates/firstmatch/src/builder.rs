@@ -204,7 +204,8 @@ impl Builder {
     /// If the text has a fault ([`Error::faults`] has all of them), or no engine keeps the limits.
     pub fn build(self, rules: &str) -> Result<Firewall, Error> {
         let file = formats::parse(rules, &self.options)?;
-        self.open(file.rules, file.policy, file.warnings)
+        let firewall = self.open(file.rules, file.policy, file.warnings)?;
+        Ok(firewall.with_labels(file.labels))
     }
 
     /// Builds a firewall from rules over a schema of any kind.

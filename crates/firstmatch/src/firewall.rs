@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use firstmatch_core::live::{self, Count, RuleCounters, Writer};
 use firstmatch_core::rule::{Rule, RuleId, RuleSet};
 use firstmatch_core::{Diagnostic, Policy, Schema, Stats};
-use firstmatch_formats::{Options, write};
+use firstmatch_formats::{Labels, Options, write};
 use firstmatch_net::wire::{Batch, Config as WireConfig, LinkType, parse};
 
 use crate::rebuild::{self, Rebuilder};
@@ -18,6 +18,7 @@ use crate::{Builder, Error, Explanation, Rebuilds, Update, Worker};
 #[derive(Clone, Debug)]
 pub struct Firewall {
     pub(crate) inner: Arc<Inner>,
+    labels: Arc<Labels>,
 }
 
 #[derive(Debug)]
@@ -78,7 +79,8 @@ impl Firewall {
         let (handle, counters) = (writer.handle(), counters.then(|| writer.counters()));
         let writer = Arc::new(Mutex::new(writer));
         let rebuilder = (rebuilds == Rebuilds::Thread).then(|| Rebuilder::start(&writer));
-        Ok(Self { inner: Arc::new(Inner { writer, handle, policy, options, batch, counters, rebuilder, warnings }) })
+        let inner = Inner { writer, handle, policy, options, batch, counters, rebuilder, warnings };
+        Ok(Self { inner: Arc::new(inner), labels: Arc::default() })
     }
 
     /// Returns a worker, for one thread.
@@ -163,6 +165,24 @@ impl Firewall {
     /// ```
     pub fn rule(&self, id: RuleId) -> Option<String> {
         self.inner.text_of(&self.inner.lock(), id)
+    }
+
+    /// Returns the label that the rule file gave a rule; decisions name the rule.
+    ///
+    /// Rules that were inserted later have none.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23 label \"no telnet\"\n")?;
+    /// let id = firewall.update().rules().next().expect("a rule").id;
+    /// assert_eq!(firewall.label(id), Some("no telnet"));
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    pub fn label(&self, id: RuleId) -> Option<&str> {
+        self.labels.get(&id).map(|label| &**label)
+    }
+
+    pub(crate) fn with_labels(self, labels: Labels) -> Self {
+        Self { labels: Arc::new(labels), ..self }
     }
 
     /// Returns warnings: rules that are valid but look like mistakes; for example, one that can never match.

@@ -16,7 +16,7 @@ pub(super) struct Writer {
     is_stdout: bool,
 }
 
-const HEADER: [&str; 7] = ["packet", "outcome", "rule", "line", "action", "verdict", "bytes"];
+const HEADER: [&str; 8] = ["packet", "outcome", "rule", "line", "action", "verdict", "bytes", "label"];
 
 impl Writer {
     /// Begins the file, or takes standard output for `-`, and writes the header.
@@ -52,6 +52,7 @@ impl Writer {
                 &rule.map_or(String::new(), |rule| rule.action.to_string()),
                 &verdict.to_string(),
                 &record.bytes.to_string(),
+                rule.and_then(|rule| loaded.label_of(rule)).unwrap_or_default(),
             ])?;
         }
         Ok(())
@@ -64,7 +65,7 @@ impl Writer {
         finished.with_context(|| self.failed())
     }
 
-    fn row(&mut self, row: &[&str; 7]) -> anyhow::Result<()> {
+    fn row(&mut self, row: &[&str; 8]) -> anyhow::Result<()> {
         let Some(csv) = &mut self.csv else { return Ok(()) };
         let written = csv.write_record(row).map_err(|error| match error.into_kind() {
             csv::ErrorKind::Io(error) => error,

@@ -81,6 +81,8 @@ pub(super) struct FileCounts {
 pub(super) struct RuleHits {
     pub(super) id: u64,
     pub(super) line: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
     pub(super) packets: u64,
     pub(super) bytes: u64,
 }
@@ -132,7 +134,8 @@ impl Report {
             if count.packets > 0 {
                 *actions.entry(rule.action.to_string()).or_insert(0) += count.packets;
                 let Count { packets, bytes } = count;
-                rule_hits.push(RuleHits { id: rule.id.get(), line: loaded.line_of(rule), packets, bytes });
+                let label = loaded.label_of(rule).map(str::to_owned);
+                rule_hits.push(RuleHits { id: rule.id.get(), line: loaded.line_of(rule), label, packets, bytes });
             }
         }
         let by_verdict = by_verdict(loaded, tally);

@@ -27,6 +27,14 @@ fn cases_are_compared_and_failures_explained() {
     let shown = ["good.cases", "failing.cases", "bad.cases", "none.cases"]
         .map(|cases| fixture.shown(&["test", "x.rules", cases]));
     assert_snapshot!("cases", shown.join("\n"));
+    fixture.write("label.rules", "permit tcp dport 443 label \"the web\"\ndeny label \"all else\"\n");
+    fixture.write(
+        "label.cases",
+        "tcp 1.1.1.1:1 > 2.2.2.2:443 => label \"the web\"\nudp 1.1.1.1:1 > 2.2.2.2:2 => label \"all else\"\n",
+    );
+    assert_eq!(fixture.run(&["test", "label.rules", "label.cases"]).0, 0);
+    let (_, out, _) = fixture.run(&["classify", "label.rules", "x.pcap", "--csv", "-", "--json"]);
+    assert!(out.lines().any(|line| line.ends_with(",the web")) && out.contains(",all else\n"), "{out}");
     // A packet whose field cannot be read is expected to be unknown, which these packets are not.
     fixture.write("unknown.cases", "udp 1.1.1.1:1 > 2.2.2.2:2 => unknown\n");
     assert_eq!(fixture.run(&["test", "x.rules", "unknown.cases"]).0, 1);

@@ -295,7 +295,7 @@ fn the_figures_add_up_over_many_stretches() {
         // The lines of `--csv` say the same, packet by packet.
         let lines = fixture.read("out.csv");
         let rows: Vec<Vec<&str>> = lines.lines().skip(1).map(|line| line.split(',').collect()).collect();
-        assert!(rows.iter().enumerate().all(|(at, row)| row[0] == at.to_string() && row.len() == 7));
+        assert!(rows.iter().enumerate().all(|(at, row)| row[0] == at.to_string() && row.len() == 8));
         assert!(rows.iter().enumerate().all(|(at, row)| row[1..] == rows[at % some.len()][1..]));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::foreign;
-use crate::{Options, Part, RuleFile, contradiction, extension_as_protocol};
+use crate::{Labels, Options, Part, RuleFile, contradiction, extension_as_protocol};
 use firstmatch_core::policy::{Fragments, Policy, Verdict};
 use firstmatch_core::rule::{Priority, Rule, covered};
 use firstmatch_core::{Diagnostic, RuleId, RuleSet, Schema};
@@ -56,10 +56,10 @@ fn read_document<'t>(doc: &mut Doc<'t>, root: Node<'t>, options: &Options) -> Op
     let nodes = doc.list(rules?, "list of rules")?;
     let rules: Vec<_> = nodes.iter().filter_map(|&node| read_rule(doc, node, &schemas)).collect();
     let complete = rules.len() == nodes.len();
-    let (rules, nodes) = rule_set(doc, schemas, rules, complete)?;
+    let (rules, nodes, labels) = rule_set(doc, schemas, rules, complete)?;
     let (warnings, more_warnings) = warnings(doc, &rules, &nodes, options);
     let lines = nodes.iter().map(|node| node.map_or(0, |node| doc.line(node))).collect();
-    let file = RuleFile { rules, policy: policy?, warnings, more_warnings };
+    let file = RuleFile { rules, policy: policy?, labels, warnings, more_warnings };
     Some(Read { file, lines })
 }
 
@@ -128,7 +128,7 @@ fn rule_set<'t>(
     schemas: Vec<Schema>,
     mut rules: Vec<RuleIn<'t>>,
     complete: bool,
-) -> Option<(RuleSet, Vec<Option<Node<'t>>>)> {
+) -> Option<(RuleSet, Vec<Option<Node<'t>>>, Labels)> {
     let with = rules.iter().filter(|rule| rule.priority.is_some()).count();
     let mut seen = HashMap::with_capacity(with);
     for (index, rule) in rules.iter_mut().enumerate() {
@@ -169,7 +169,8 @@ fn rule_set<'t>(
         (four, Some(six)) => RuleSet::dual(four, six),
     };
     let mut nodes = vec![None; rules.len()];
-    for RuleIn { node, id, spec, .. } in rules {
+    let mut labels = Labels::new();
+    for RuleIn { node, id, label, spec, .. } in rules {
         let inserted = match id {
             Some((id, _)) => set.insert_as(id, spec).map(|()| id),
             None => set.insert(spec),
@@ -178,11 +179,12 @@ fn rule_set<'t>(
             Ok(id) => {
                 nodes.resize(nodes.len().max(id.slot() + 1), None);
                 nodes[id.slot()] = Some(node);
+                labels.extend(label.map(|label| (id, label)));
             }
             // Everything that a set refuses today is a fault above. This is for reasons to refuse that may be added.
             Err(error) => return doc.fault(node, error, ""),
         }
     }
     set.shrink_to_fit();
-    Some((set, nodes))
+    Some((set, nodes, labels))
 }

@@ -1,5 +1,6 @@
 //! Reader and writer of rules: actions, conditions, tests.
 
+use crate::no_label;
 use std::num::NonZeroU32;
 
 use firstmatch_core::RuleId;
@@ -22,6 +23,8 @@ pub(super) struct RuleOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     family: Option<&'static str>,
     conditions: Vec<ConditionOut>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<Box<str>>,
 }
 
 #[derive(Serialize)]
@@ -33,7 +36,7 @@ struct ConditionOut {
 }
 
 impl RuleOut {
-    pub(super) fn new(schemas: &[Schema], rule: &Rule) -> Self {
+    pub(super) fn new(schemas: &[Schema], rule: &Rule, label: Option<&str>) -> Self {
         let condition = |condition: ConditionRef<'_>| ConditionOut {
             field: schemas[0].fields()[condition.field].name().to_owned(),
             not: condition.negated,
@@ -46,6 +49,7 @@ impl RuleOut {
             action: action_out(rule.action),
             family: rule.family.map(Family::name),
             conditions: rule.conditions.iter().map(condition).collect(),
+            label: label.map(Box::from),
         }
     }
 }
@@ -106,6 +110,7 @@ pub(super) struct RuleIn<'t> {
     pub(super) node: Node<'t>,
     pub(super) id: Option<(RuleId, Node<'t>)>,
     pub(super) priority: Option<(Priority, Node<'t>)>,
+    pub(super) label: Option<Box<str>>,
     /// Rule whose priority is 0 until then.
     pub(super) spec: RuleSpec,
 }
@@ -140,6 +145,7 @@ pub(super) fn read_rule<'t>(doc: &mut Doc<'t>, node: Node<'t>, schemas: &[Schema
         doc.fault(node, format_args!("there is no schema of family {}", shown(node)), "")
     });
     let conditions = object.need(doc, "conditions");
+    let label = object.take("label").and_then(|node| read_label(doc, node));
     object.finish(doc);
     let conditions = conditions.and_then(|node| read_conditions(doc, node, schemas));
     if doc.count() > before {
@@ -147,7 +153,17 @@ pub(super) fn read_rule<'t>(doc: &mut Doc<'t>, node: Node<'t>, schemas: &[Schema
     }
     let spec =
         RuleSpec { priority: Priority(0), action: action?, conditions: conditions?.into(), family, line, value: 0 };
-    Some(RuleIn { node, id, priority, spec })
+    Some(RuleIn { node, id, priority, label, spec })
+}
+
+fn read_label<'t>(doc: &mut Doc<'t>, node: Node<'t>) -> Option<Box<str>> {
+    let Some(label) = string(node) else {
+        return doc.fault(node, format_args!("{} is no label", shown(node)), "a text");
+    };
+    match no_label(&label) {
+        Some(fault) => doc.fault(node, fault, "a short text without quotes"),
+        None => Some(label.into_owned().into()),
+    }
 }
 
 pub(super) fn read_action<'t>(doc: &mut Doc<'t>, node: Node<'t>) -> Option<Action> {

@@ -12,7 +12,7 @@ use super::{read, write};
 use firstmatch_testkit::rng::Rng;
 
 fn file(rules: RuleSet, policy: Policy) -> RuleFile {
-    RuleFile { rules, policy, warnings: Vec::new(), more_warnings: 0 }
+    RuleFile { rules, policy, labels: crate::Labels::new(), warnings: Vec::new(), more_warnings: 0 }
 }
 
 fn rules(file: &RuleFile) -> Vec<Rule> {

@@ -54,7 +54,11 @@ pub fn write(file: &RuleFile) -> Result<String, Unwritable> {
         verdict(policy.default),
         verdict(policy.unknown)
     );
-    lines(&mut out, "    ", file.rules.iter().map(|rule| RuleOut::new(schemas, rule)))?;
+    lines(
+        &mut out,
+        "    ",
+        file.rules.iter().map(|rule| RuleOut::new(schemas, rule, file.labels.get(&rule.id).map(|label| &**label))),
+    )?;
     out.push_str(if file.rules.is_empty() { "]\n}\n" } else { "\n  ]\n}\n" });
     Ok(out)
 }

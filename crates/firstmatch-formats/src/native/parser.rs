@@ -3,6 +3,8 @@
 //! A fault is noted at its position. The text after it that cannot be trusted, to the end of the line or of the set's
 //! braces, is skipped.
 
+use std::collections::HashMap;
+
 use super::fields::{ALWAYS, Fields};
 use super::icmp::Codes;
 use super::item::{self, Class, Context, Entry, Fault, fit};
@@ -11,7 +13,7 @@ use super::names;
 use super::set_table::Sets;
 use crate::error::ParseError;
 use crate::report::{Message, Report, Span, quote};
-use crate::{BOM, Fields as FieldChoice, Load, Options, RuleFile};
+use crate::{BOM, Fields as FieldChoice, Labels, Load, Options, RuleFile};
 use firstmatch_core::policy::{Fragments, Policy, Verdict};
 use firstmatch_core::rule::{RuleSet, RuleSpec, Test};
 use firstmatch_core::schema::Family;
@@ -49,6 +51,9 @@ pub(super) struct Parser<'t> {
     pub(super) in_body: bool,
     pub(super) sets: Sets<'t>,
     pub(super) specs: Vec<RuleSpec>,
+    /// Labels of rules by line, then by id.
+    pub(super) labels_of_lines: HashMap<u32, Box<str>>,
+    labels: Labels,
     /// Fields that some rule has a condition on, by bit.
     pub(super) fields_used: u64,
     /// Whether the current token starts a line that must still be read.
@@ -86,6 +91,8 @@ impl<'t> Parser<'t> {
             given: [None; 5],
             in_body: false,
             sets: Sets::default(),
+            labels_of_lines: HashMap::new(),
+            labels: Labels::new(),
             specs: Vec::new(),
             fields_used: 0,
             resume: false,
@@ -119,7 +126,7 @@ impl<'t> Parser<'t> {
         let rules = self.rule_set();
         self.report.warn_of_covered(&rules);
         let (warnings, more_warnings) = self.report.finish()?;
-        Ok(RuleFile { rules, policy: self.policy, warnings, more_warnings })
+        Ok(RuleFile { rules, policy: self.policy, labels: self.labels, warnings, more_warnings })
     }
 
     /// Builds the set of the rules, over the schema that they need.
@@ -139,8 +146,13 @@ impl<'t> Parser<'t> {
                 spec.conditions = spec.conditions.renumbered(place);
             }
             let line = spec.line.map_or(0, u32::from);
-            if let Err(error) = rules.insert(spec) {
-                self.report.fault(Span { line, ..Span::default() }, || error.to_string());
+            match rules.insert(spec) {
+                Ok(id) => {
+                    if let Some(label) = self.labels_of_lines.remove(&line) {
+                        self.labels.insert(id, label);
+                    }
+                }
+                Err(error) => _ = self.report.fault(Span { line, ..Span::default() }, || error.to_string()),
             }
         }
         rules.shrink_to_fit();

@@ -9,7 +9,7 @@ use super::lexer::{Kind, described};
 use super::names;
 use super::parser::{Parser, Stop};
 use crate::report::{Message, Span, quote};
-use crate::{Contradiction, MAX_LINES, Part, contradiction, extension_as_protocol};
+use crate::{Contradiction, MAX_LINES, Part, contradiction, extension_as_protocol, no_label};
 use firstmatch_core::rule::{Action, Conditions, ExpansionLimits, Priority, RuleSpec, Test, count_regions, pack};
 use firstmatch_core::schema::{ExtensionHeader, Schema, Source};
 
@@ -28,7 +28,12 @@ impl Parser<'_> {
         // A fault does not hide faults behind it on the line.
         let action = self.action().or_else(|Stop| self.seek_condition().map(|()| Action::Permit))?;
         let mut last = first;
+        let mut label = None;
         while self.lexer.kind != Kind::Eol {
+            if self.lexer.is_word("label") && self.fields.find("label").is_none() {
+                label = self.label();
+                break;
+            }
             let start = self.lexer.span.start;
             match self.condition() {
                 Ok(span) => last = span,
@@ -63,11 +68,39 @@ impl Parser<'_> {
         };
         self.check(&spec, whole)?;
         spec.line = Some(line);
+        if let Some(label) = label {
+            self.labels_of_lines.insert(line.get(), label);
+        }
         for (field, _) in &self.conditions {
             self.fields_used |= 1 << field;
         }
         self.specs.push(spec);
         Ok(())
+    }
+
+    /// Reads `label "TEXT"`, which ends a rule; `None` after a fault.
+    fn label(&mut self) -> Option<Box<str>> {
+        let first = self.lexer.span;
+        self.lexer.bump();
+        let (kind, span) = (self.lexer.kind, self.lexer.span);
+        let text = self.lexer.word().trim_matches('"');
+        let fault = match kind {
+            Kind::Quoted if self.is_single => Some((first, "only rules of files have labels".to_owned())),
+            Kind::Quoted => no_label(text).map(|fault| (span, fault)),
+            _ => Some((span, format!("{} after label", described(kind, self.lexer.word())))),
+        };
+        let label: Box<str> = text.into();
+        if kind != Kind::Eol {
+            self.lexer.bump();
+        }
+        let behind = (self.lexer.kind != Kind::Eol)
+            .then(|| (self.lexer.span, format!("{} behind the label", described(self.lexer.kind, self.lexer.word()))));
+        let Some((span, what)) = fault.or(behind) else { return Some(label) };
+        self.report.fault(span, || Message::new(what).expected("a text in quotes, and the end of the line"));
+        while self.lexer.kind != Kind::Eol {
+            self.lexer.bump();
+        }
+        None
     }
 
     /// Skips text that cannot be trusted, to the next word that surely begins a condition.

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{Sink, Unwritable, WriteError, as_prefix, as_range};
+use crate::Labels;
 use firstmatch_core::policy::Policy;
 use firstmatch_core::rule::{Action, ConditionRef, Rule, RuleSet, Test};
 use firstmatch_core::schema::{Family, Field, Kind, Schema};
@@ -22,10 +23,23 @@ const FIELDS: usize = 5;
 /// # Errors
 /// If the format cannot hold the rules or the policy, or `out` fails.
 pub fn classbench(rules: &RuleSet, policy: &Policy, out: &mut dyn Write) -> Result<(), WriteError> {
+    labelled(rules, policy, &Labels::new(), out)
+}
+
+/// Writes rules as [`classbench`] does; a rule with a label is a fault.
+pub(super) fn labelled(
+    rules: &RuleSet,
+    policy: &Policy,
+    labels: &Labels,
+    out: &mut dyn Write,
+) -> Result<(), WriteError> {
     let mut sink = Sink::new(out);
     let family = check_set(rules, policy, &mut sink);
     if let Some(family) = family {
-        sink.rules(rules, |rule, text| write_rule(&rules.schemas()[0], family, rule, text));
+        sink.rules(rules, |rule, text| match labels.get(&rule.id) {
+            Some(label) => Err(Unwritable::new(format!("the label \"{label}\", for which ClassBench has no place"))),
+            None => write_rule(&rules.schemas()[0], family, rule, text),
+        });
     }
     sink.finish()
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::items::{Look, items, plain, protocol};
 use super::{Sink, Unwritable, WriteError, fragments_name};
+use crate::Labels;
 use crate::native::{FieldInfo, KINDS, Takes, is_field_name, written_flags};
 use firstmatch_core::policy::{Policy, Verdict};
 use firstmatch_core::rule::{Action, Condition, Rule, RuleSet, Test};
@@ -24,6 +25,11 @@ const EXTRA: [Source; 10] = [
     Source::Length,
 ];
 
+/// Writes to a `String`, which does not fail.
+macro_rules! put {
+    ($out:expr, $($arg:tt)*) => {{ let _ = write!($out, $($arg)*); }};
+}
+
 /// Writes rules and policy in the [native format](crate::native).
 ///
 /// Read back, the rules are equal except for priorities, ids and lines, which follow from the new lines. If the set
@@ -34,6 +40,16 @@ const EXTRA: [Source; 10] = [
 /// # Errors
 /// If the format cannot hold the schema, the policy or a rule, or `out` fails.
 pub fn native(rules: &RuleSet, policy: &Policy, out: &mut dyn Write) -> Result<(), WriteError> {
+    labelled(rules, policy, &Labels::new(), out)
+}
+
+/// Writes rules as [`native`] does, with their labels.
+pub(super) fn labelled(
+    rules: &RuleSet,
+    policy: &Policy,
+    labels: &Labels,
+    out: &mut dyn Write,
+) -> Result<(), WriteError> {
     let mut sink = Sink::new(out);
     head(rules, &mut sink);
     for (name, verdict) in [("default", policy.default), ("unknown", policy.unknown)] {
@@ -49,7 +65,13 @@ pub fn native(rules: &RuleSet, policy: &Policy, out: &mut dyn Write) -> Result<(
     // Without a known schema, faults of rules would only repeat the fault of the schema.
     if sink.faults.is_empty() {
         let fields = looks(rules);
-        sink.rules(rules, |rule, text| write_rule(rules, &fields, rule, text));
+        sink.rules(rules, |rule, text| {
+            write_rule(rules, &fields, rule, text)?;
+            if let Some(label) = labels.get(&rule.id) {
+                put!(text, " label \"{label}\"");
+            }
+            Ok(())
+        });
     }
     sink.finish()
 }
@@ -64,11 +86,6 @@ pub fn native_rule(rules: &RuleSet, rule: &Rule) -> Result<String, Unwritable> {
     let mut text = String::new();
     write_rule(rules, &looks(rules), rule, &mut text).map_err(|fault| fault.by(rule))?;
     Ok(text)
-}
-
-/// Writes to a `String`, which does not fail.
-macro_rules! put {
-    ($out:expr, $($arg:tt)*) => {{ let _ = write!($out, $($arg)*); }};
 }
 
 /// Writes the directive that gives the rules their fields.

@@ -140,7 +140,13 @@ fn a_schema_that_classbench_lacks_is_named() {
         let rules = RuleSet::new(Schema::new(Some(Family::Ipv4), fields));
         refusal(
             Format::ClassBench,
-            &RuleFile { rules, policy: Policy::default(), warnings: Vec::new(), more_warnings: 0 },
+            &RuleFile {
+                rules,
+                policy: Policy::default(),
+                labels: Default::default(),
+                warnings: Vec::new(),
+                more_warnings: 0,
+            },
         )
     };
     let empty = "there are no rules: a ClassBench file without any says nothing";
@@ -155,7 +161,13 @@ fn a_schema_that_classbench_lacks_is_named() {
 
 #[test]
 fn what_the_native_format_cannot_hold_is_named() {
-    let file = |rules: RuleSet, policy| RuleFile { rules, policy, warnings: Vec::new(), more_warnings: 0 };
+    let file = |rules: RuleSet, policy| RuleFile {
+        rules,
+        policy,
+        labels: Default::default(),
+        warnings: Vec::new(),
+        more_warnings: 0,
+    };
     let with = |fields: Vec<Field>, family| {
         let set = RuleSet::new(Schema::new(family, fields));
         refusal(Format::Native, &file(set, Policy::default()))
@@ -290,4 +302,44 @@ fn an_output_that_fails_is_an_error() {
         let error = write::write(&file, Format::Native, &mut Full(room)).unwrap_err();
         assert_eq!((error.faults().len(), error.to_string().as_str()), (0, "the output cannot be written"));
     }
+}
+
+/// Labels come back from native text and JSON; ClassBench has no place for them.
+#[test]
+fn labels_are_kept() {
+    let text = "family ipv4\ndefault deny\nunknown deny\nfragments unknown\n\n\
+                permit tcp dport 443 label \"web, the servers' #1\"\ndeny tcp\nmark 7 label \"rest\"\n";
+    let file = parse(text);
+    let labels: Vec<Option<&str>> =
+        file.rules.iter().map(|rule| file.labels.get(&rule.id).map(|label| &**label)).collect();
+    assert_eq!(labels, [Some("web, the servers' #1"), None, Some("rest")]);
+    let mut written = String::new();
+    write::write(&file, Format::Native, &mut written).expect("the format has labels");
+    assert_eq!(written, text);
+    let error = write::write(&file, Format::ClassBench, &mut String::new()).expect_err("no label").to_string();
+    assert!(error.contains("the label \"rest\""), "{error}");
+    #[cfg(feature = "json")]
+    {
+        let json = firstmatch_formats::json::write(&file).expect("JSON has labels");
+        let back = firstmatch_formats::json::read(&json, &Options::default()).expect("it was written").file;
+        assert_eq!(back.labels, file.labels);
+        let bad = json.replace("\"rest\"", "\"\"");
+        assert!(firstmatch_formats::json::read(&bad, &Options::default()).is_err());
+    }
+    for (text, message) in [
+        ("permit label\n", "after label"),
+        ("permit label web\n", "after label"),
+        ("permit label \"\"\n", "a label without a character"),
+        ("permit label \"a\" tcp\n", "behind the label"),
+        ("permit label \"a\" label \"b\"\n", "behind the label"),
+        ("permit label \"a\u{200b}b\"\n", "not visible"),
+    ] {
+        let error = firstmatch_formats::parse(text, &Options::default()).expect_err(text).to_string();
+        assert!(error.contains(message), "{text}: {error}");
+    }
+    let long = format!("permit label \"{}\"\n", "x".repeat(201));
+    assert!(firstmatch_formats::parse(&long, &Options::default()).is_err());
+    let priority = Priority(1);
+    let error = firstmatch_formats::parse_rule(&file.rules, priority, "permit label \"a\"", &Options::default());
+    assert!(error.expect_err("no file").to_string().contains("only rules of files have labels"));
 }

@@ -308,6 +308,7 @@ impl<'g> Drawer<'g> {
                 let left: Vec<_> = flags.into_iter().filter(|flag| !before.iter().any(|token| token == flag)).collect();
                 (takes == Some(Takes::TcpFlags)).then(|| left[self.random.below(left.len())].to_owned())?
             }
+            "LABEL" => "\"the web\"".to_owned(),
             "STRING" => match takes? {
                 Takes::Ip if of("ipv4") => "\"addresses\"".to_owned(),
                 Takes::Number => "\"numbers\"".to_owned(),

@@ -169,6 +169,7 @@ fn is_a(kind: &str, token: &str, fields: &[String]) -> bool {
         "MAC" => is_mac,
         "FIELD" => fields.iter().any(|field| field == token),
         "STRING" => token.len() > 1 && token.starts_with('"') && token.ends_with('"'),
+        "LABEL" => (3..=202).contains(&token.chars().count()) && token.starts_with('"') && token.ends_with('"'),
         "FLAG" => tcp_flag(token).is_some(),
         "SOURCE" => Source::by_name(token).is_some(),
         "PROTOCOL" => protocol_number(token).is_some() && token != "ipv6",

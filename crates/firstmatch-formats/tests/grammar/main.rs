@@ -150,6 +150,7 @@ fn slip(tokens: &mut Vec<Token>, random: &mut Rng) {
         "established",
         "absent",
         "include",
+        "label",
         "\"numbers\"",
     ];
     let at = random.below(tokens.len());
