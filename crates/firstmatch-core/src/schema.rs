@@ -22,6 +22,13 @@ pub const MAX_FIELD_BITS: u32 = 128;
 pub const MAX_FIELDS: usize = 64;
 
 /// Field of a schema.
+///
+/// ```
+/// use firstmatch_core::schema::{Field, Kind};
+///
+/// let vlan = Field::new("vlan", 12, Kind::Exact, None).optional();
+/// assert_eq!((vlan.name(), vlan.max(), vlan.is_optional()), ("vlan", 4095, true));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     name: Box<str>,

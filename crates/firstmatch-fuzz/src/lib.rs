@@ -8,11 +8,6 @@
 //! `firstmatch-testkit`, as in the tests.
 #![deny(unsafe_code)]
 
-/// The examples of this page are compiled and run as tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../CONTRIBUTING.md")]
-pub struct Contributing;
-
 use std::path::{Path, PathBuf};
 
 mod differential;

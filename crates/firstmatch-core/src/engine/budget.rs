@@ -8,6 +8,21 @@ use crate::error::BuildError;
 ///
 /// A build that would need more fails with a [`BuildError`] whose [`budget_exceeded`](BuildError::budget_exceeded) is
 /// true. Limits on the memory of the build itself are in [`live::Limits`](crate::live::Limits).
+///
+/// ```
+/// use firstmatch_core::engines::registry::{ENGINES, Settings};
+/// use firstmatch_core::rule::{ExpansionLimits, lower};
+/// use firstmatch_core::Budget;
+///
+/// let text = "family ipv4\npermit dst 192.0.2.0/24\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let rules = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
+/// let mut settings = Settings::default();
+/// settings.budget = Budget { run_bytes: 10 };
+/// let error = (ENGINES[0].build)(&rules, &settings).expect_err("a rule takes more than ten bytes");
+/// assert!(error.budget_exceeded());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Bytes on the heap that the engine may hold once built.

@@ -3,6 +3,13 @@
 use super::counts::NamedCounts;
 
 /// Statistics of an engine, for people and for tests.
+///
+/// ```
+/// use firstmatch_core::Stats;
+///
+/// let stats = Stats { rules: 7, bytes: vec![("blocks", 192), ("matches", 112)], ..Stats::default() };
+/// assert_eq!(stats.total_bytes(), 304);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Number of rules with at least one region.

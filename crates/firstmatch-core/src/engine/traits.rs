@@ -13,6 +13,76 @@ use crate::schema::Schema;
 /// Packet classification engine, as its author implements it.
 ///
 /// A built engine is immutable while it is shared.
+///
+/// For example, this engine walks the regions of a packet's protocol:
+///
+/// ```
+/// use firstmatch_core::engines::registry::{Entry, Settings};
+/// use firstmatch_core::rule::{ExpansionLimits, FieldValues, Lowered, first_match, lower};
+/// use firstmatch_core::{Classifier, Engine, KeyBuf, Keys, Match, Schema, Stats};
+///
+/// #[derive(Debug)]
+/// struct ByProtocol {
+///     set: Lowered,
+///     /// Regions that hold each protocol, in order.
+///     lists: Vec<Vec<usize>>,
+/// }
+///
+/// impl ByProtocol {
+///     fn build(set: &Lowered) -> Self {
+///         let (last, regions) = (set.schema().words().len() - 1, set.regions());
+///         let holds = |at: &usize, protocol| (regions.get(*at).lo[last]..=regions.get(*at).hi[last]).contains(&protocol);
+///         let list = |protocol: u32| (0..regions.len()).filter(|at| holds(at, protocol)).collect();
+///         Self { lists: (0..256).map(list).collect(), set: set.clone() }
+///     }
+/// }
+///
+/// impl Engine for ByProtocol {
+///     type Scratch = (); // a lookup writes nothing
+///
+///     fn schema(&self) -> &Schema {
+///         self.set.schema()
+///     }
+///
+///     fn new_scratch(&self) {}
+///
+///     fn stats(&self) -> Stats {
+///         let tests = self.lists.iter().map(Vec::len).max().unwrap_or(0);
+///         Stats { regions: self.set.regions().len(), worst_tests: tests, keeps_shadowed: true, ..Stats::default() }
+///     }
+///
+///     fn improve(&self, _scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) {
+///         for (at, best) in best.iter_mut().enumerate() {
+///             let key = &keys.row(at)[..keys.key_words()];
+///             let mut list = self.lists[key[key.len() - 1] as usize].iter();
+///             let found = list.find(|&&region| self.set.regions().get(region).contains(key));
+///             if let Some(found) = found.map(|&region| self.set.rules()[region])
+///                 && Match::wins(found.priority, best)
+///             {
+///                 *best = Some(found);
+///             }
+///         }
+///     }
+/// }
+///
+/// // The line of the registry.
+/// const ENTRY: Entry = Entry::new("by_protocol", "a list a protocol", |rules, _| Ok(Box::new(ByProtocol::build(rules))));
+///
+/// // The harness does this for every engine, with many sets and packets.
+/// let text = "family ipv4\ndeny tcp dport 23\npermit udp\npermit src 10.0.0.0/8\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let schema = &rules.schemas()[0];
+/// let engine = (ENTRY.build)(&lower(&rules, schema, &ExpansionLimits::default())?, &Settings::default())?;
+/// for (protocol, port) in [(6, 23), (6, 80), (17, 23)] {
+///     let values = [0x0A00_0001, 1, 2, port, protocol].map(Some).to_vec();
+///     let packet = FieldValues { family: schema.family(), values };
+///     let mut key = KeyBuf::new(schema);
+///     key.push_values(&packet);
+///     let found = engine.classify(&mut engine.scratch(), key.keys());
+///     assert_eq!(found.map(|found| found.rule), first_match(&rules, &packet).map(|rule| rule.id));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Engine: Debug + Send + Sync + 'static {
     /// State that a lookup may write to, of a fixed size.
     type Scratch: Send + 'static;
@@ -84,6 +154,23 @@ impl Debug for Scratch {
 }
 
 /// Packet classification engine of any type, as its users hold it.
+///
+/// ```
+/// use firstmatch_core::engines::linear::{Config, Linear};
+/// use firstmatch_core::rule::{ExpansionLimits, lower};
+/// use firstmatch_core::{Classifier, KeyBuf};
+///
+/// let text = "schema {\n    port 4 range\n}\ndeny port 2-5\npermit\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let rules = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
+/// let engine: Box<dyn Classifier> = Box::new(Linear::build(&rules, &Config::default())?);
+/// let mut keys = KeyBuf::new(engine.schema());
+/// [3, 9].into_iter().for_each(|port| keys.push()[0] = port);
+/// let (mut scratch, mut matches) = (engine.scratch(), [None; 2]);
+/// engine.classify_batch(&mut scratch, keys.keys(), &mut matches);
+/// assert_eq!(matches.map(|found| found.expect("a rule").rule.slot()), [0, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Classifier: Debug + Send + Sync {
     /// Returns the schema that the engine was built for.
     fn schema(&self) -> &Schema;
@@ -259,6 +346,27 @@ impl Updatable for Box<dyn Updatable> {
 }
 
 /// Engine whose rules change, for the owner of an engine that is not shared.
+///
+/// ```
+/// use firstmatch_core::engines::tuple::{Config, TupleMerge};
+/// use firstmatch_core::rule::{Priority, Region, Regions};
+/// use firstmatch_core::schema::{Field, Kind};
+/// use firstmatch_core::{Classifier, KeyBuf, Match, RuleId, Schema, Updatable};
+///
+/// let schema = Schema::new(None, vec![Field::new("port", 4, Kind::Range, None)]);
+/// let mut engine = TupleMerge::new(&schema, &Config::default())?;
+/// let rule = Match { rule: RuleId::new(0, 0), priority: Priority(1) };
+/// let mut regions = Regions::new(1);
+/// regions.push(Region { lo: &[2], hi: &[5], ternary: None });
+/// let mut key = KeyBuf::new(&schema);
+/// key.push()[0] = 3;
+///
+/// engine.insert(rule, &regions)?;
+/// assert_eq!(engine.classify(&mut engine.scratch(), key.keys()), Some(rule));
+/// engine.remove(rule.rule)?;
+/// assert_eq!(engine.classify(&mut engine.scratch(), key.keys()), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Updatable: Classifier {
     /// Inserts a rule with the regions that it lowers to.
     ///

@@ -3,6 +3,15 @@
 use super::id::{Priority, RuleId};
 
 /// Rule that matched a packet.
+///
+/// ```
+/// use firstmatch_core::rule::Priority;
+/// use firstmatch_core::{Match, RuleId};
+///
+/// let best = Some(Match { rule: RuleId::new(4, 0), priority: Priority(40) });
+/// assert!(Match::wins(Priority(39), &best) && !Match::wins(Priority(41), &best));
+/// assert!(Match::wins(Priority(41), &None));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Match {
     /// Id of the rule.

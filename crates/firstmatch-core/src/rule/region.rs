@@ -6,6 +6,14 @@ use crate::error::UpdateError;
 ///
 /// A key lies in the region if every word passes both tests. For example, the region of `dst 192.0.2.0/24` over an IPv4
 /// 5-tuple has the prefix in its second word and all values in the others.
+///
+/// ```
+/// use firstmatch_core::rule::Region;
+///
+/// // Addresses 8 to 15 and ports 8 to 11.
+/// let region = Region { lo: &[8, 8], hi: &[15, 11], ternary: None };
+/// assert!(region.contains(&[11, 9]) && !region.contains(&[11, 12]));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region<'a> {
     /// Smallest value of each word.
