@@ -5,6 +5,13 @@ use std::fmt;
 use crate::rule::Action;
 
 /// Decision about a packet.
+///
+/// ```
+/// use firstmatch_core::Verdict;
+/// use firstmatch_core::rule::Action;
+///
+/// assert_eq!(Verdict::from(Action::Mark(7)).to_string(), "mark 7");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verdict {
     /// It passes.
@@ -70,6 +77,13 @@ pub enum Fragments {
 /// Verdicts for packets that no rule decides.
 ///
 /// Everything is closed unless a rule file opens it.
+///
+/// ```
+/// use firstmatch_core::{Policy, Verdict};
+///
+/// let open = Policy { default: Verdict::Permit, ..Policy::default() };
+/// assert_eq!((open.default, open.unknown), (Verdict::Permit, Verdict::Deny));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// Verdict for packets that no rule matches.

@@ -19,6 +19,18 @@ use crate::schema::Schema;
 ///
 /// An [`Engine`] is for one schema; two lookups in two engines may see two generations. A [`BatchReader`] takes all
 /// schemas of a batch from one.
+///
+/// ```
+/// use firstmatch_core::live::{self, Config};
+///
+/// let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let (_, writer) = live::open(rules, &Config::default())?;
+/// let handle = writer.handle();
+/// let mut reader = handle.reader(); // one a thread
+/// assert_eq!(reader.read(|snapshot| snapshot.generation()), handle.generation());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Handle {
     pub(super) shared: Arc<Shared>,

@@ -203,6 +203,27 @@ fn lower_all(rules: &RuleSet, expansion: &ExpansionLimits) -> Result<Vec<Lowered
 }
 
 /// Transaction: changes that are committed together, or undone when it is dropped.
+///
+/// ```
+/// use firstmatch_core::live::{self, Config};
+///
+/// let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let (engines, mut writer) = live::open(rules, &Config::default())?;
+/// let first = writer.rules().iter().next().expect("two rules").id;
+///
+/// // Dropped without a commit, it changes nothing.
+/// let mut transaction = writer.begin();
+/// transaction.remove(first)?;
+/// drop(transaction);
+/// assert!(writer.rules().get(first).is_some());
+///
+/// let mut transaction = writer.begin();
+/// transaction.remove(first)?;
+/// assert_eq!(transaction.commit()?, engines[0].generation());
+/// assert!(writer.rules().get(first).is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Transaction<'w> {
     writer: &'w mut Writer,

@@ -52,6 +52,13 @@ pub struct Condition {
 }
 
 /// Condition on a field by its name, for [`RuleSet::bind`](super::RuleSet::bind).
+///
+/// ```
+/// use firstmatch_core::rule::{NamedCondition, Test};
+///
+/// let not_telnet = NamedCondition::new("dport", [Test::Value(23)]).negated();
+/// assert!(not_telnet.negated && not_telnet.tests.len() == 1);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NamedCondition {
     /// Name of the field.

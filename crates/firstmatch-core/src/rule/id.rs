@@ -7,6 +7,14 @@ use std::num::NonZeroU64;
 ///
 /// The id of a removed rule is refused, because the next rule of its slot has another reuse count. For example, the
 /// seventh slot's first rule is shown as `7`, its next one as `7.1`. The first rule of a set has the number 1.
+///
+/// ```
+/// use firstmatch_core::RuleId;
+///
+/// let id = RuleId::new(3, 1); // the second rule in slot 3
+/// assert_eq!((id.slot(), id.reuse()), (3, 1));
+/// assert_eq!(RuleId::from_u64(id.get()), Some(id));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(NonZeroU64);
 
