@@ -41,6 +41,7 @@ pub(crate) enum Command {
 Examples:
   firstmatch classify edge.rules monday.pcapng.gz
   firstmatch classify edge.rules monday.pcapng tuesday.pcapng --check all
+  firstmatch classify edge.rules monday.pcapng --what-if new.rules
   firstmatch classify acl1.rules acl1.trace --engine linear --repeat 9
   firstmatch classify acl1.rules acl1.trace --workers 2
   tcpdump -w - | firstmatch classify edge.rules - --json
@@ -338,6 +339,10 @@ pub(crate) struct ClassifyArgs {
     /// `-` reads standard input. Several are read in the order given, as one
     #[arg(required = true)]
     pub(crate) input: Vec<PathBuf>,
+    /// Decide every packet by these rules, too, and sum up the verdicts that change, by pair of rules: a dry run before
+    /// a change
+    #[arg(long, value_name = "RULES")]
+    pub(crate) what_if: Option<PathBuf>,
     /// The engine that classifies (see `firstmatch engines`)
     #[arg(long, value_name = "NAME", default_value = engine_names::DEFAULT, value_parser = PossibleValuesParser::new(engine_names::names()))]
     pub(crate) engine: String,

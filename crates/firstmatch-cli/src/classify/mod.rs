@@ -11,6 +11,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod timing;
+mod what_if;
 mod workers;
 
 use std::path::{Path, PathBuf};
@@ -34,6 +35,7 @@ use progress::Progress;
 use report::{FileCounts, Report};
 use stretch::{Engines, Feed, Reader, Stretch};
 use tally::Tally;
+use what_if::WhatIf;
 use workers::Workers;
 
 pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<End> {
@@ -53,6 +55,13 @@ fn run_with(args: &ClassifyArgs, engine: &Entry) -> anyhow::Result<End> {
     }
     let Some(loaded) = rules::load(&args.rules, args.flags, args.limits.expansion())? else { return Ok(End::BadInput) };
     let config = loaded.wire_config(args.metadata)?;
+    let what_if = match &args.what_if {
+        None => None,
+        Some(path) => match WhatIf::load(path, args)? {
+            Some(what_if) => Some(what_if),
+            None => return Ok(End::BadInput),
+        },
+    };
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let bases = bases(args, lowered.len())?;
     let settings = engines::settings(engine, &args.choice, &args.option)?;
@@ -77,6 +86,7 @@ fn run_with(args: &ClassifyArgs, engine: &Entry) -> anyhow::Result<End> {
         engines: Engines::new(built.into(), args.batch.into()),
         tally: Tally::new(loaded.file.rules.slots()),
         checker: args.check.map(Checker::new),
+        what_if,
         csv_on_stdout: csv.as_ref().is_some_and(csv::Writer::is_stdout),
         csv,
         held: args.repeat.map(|_| Vec::new()),
@@ -152,6 +162,7 @@ struct Job<'a> {
     engines: Engines,
     tally: Tally,
     checker: Option<Checker>,
+    what_if: Option<WhatIf>,
     csv: Option<csv::Writer>,
     csv_on_stdout: bool,
     /// Keys for each schema, if they are to be classified again.
@@ -261,7 +272,10 @@ impl Job<'_> {
         let input = self.stop.open(path)?.decompress_aside()?;
         packets.add_kind(&name, &input)?;
         let reader = Reader::new(Feed::new(input, rules.schemas())?, config, before.packets);
-        let stretch = reader.stretch(rules, self.checker.is_some());
+        if let Some(what_if) = &mut self.what_if {
+            what_if.begin(&reader.feed, self.loaded)?;
+        }
+        let stretch = reader.stretch(rules, self.checker.is_some() || self.what_if.is_some());
         let mut stretch = stretch.with_context(|| format!("these rules cannot be applied to {name}"))?;
         let mut progress = Progress::new(&reader.feed.progress());
         let (reader, fault) = match self.workers {
@@ -321,7 +335,7 @@ impl Job<'_> {
         progress: &mut Progress,
     ) -> anyhow::Result<(Reader, Option<SourceError>)> {
         let slots = self.loaded.file.rules.slots();
-        let all_needed = self.csv.is_some() || self.checker.is_some() || self.held.is_some();
+        let all_needed = self.csv.is_some() || self.checker.is_some() || self.what_if.is_some() || self.held.is_some();
         let mut workers = Workers::start(count, &self.engines, slots, reader, stretch, all_needed)?;
         while let Some(done) = workers.next()? {
             workers.give_back(std::mem::replace(stretch, done));
@@ -388,6 +402,9 @@ impl Job<'_> {
         if let Some(checker) = &mut self.checker {
             checker.offer(stretch);
             checker.compare_all(&self.loaded.file.rules, &stretch.batch);
+        }
+        if let Some(what_if) = &mut self.what_if {
+            what_if.take(self.loaded, stretch);
         }
         self.beside += before.elapsed();
         Ok(())

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::tally::{Count, Tally};
 use super::timing::median;
+use super::what_if::WhatIfReport;
 use super::{Job, Packets};
 use crate::args::ClassifyArgs;
 use crate::rules::Loaded;
@@ -21,7 +22,7 @@ use crate::rules::Loaded;
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) engine: String,
-    rules_file: String,
+    pub(super) rules_file: String,
     pub(super) input: String,
     /// Counts of each input.
     files: Vec<FileCounts>,
@@ -53,6 +54,8 @@ pub(super) struct Report {
     pub(super) engines: Vec<EngineStats>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) check: Option<CheckResult>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) what_if: Option<WhatIfReport>,
     pub(super) warnings: Vec<String>,
     /// Reason why the input could not be read to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -174,6 +177,7 @@ impl Report {
             build_seconds: build.as_secs_f64(),
             rule_cache: args.rule_cache.map(|_| RuleCacheCounts::new(&tally.rule_cache)),
             engines: job.engines.classifiers().iter().map(|engine| EngineStats::new(&**engine)).collect(),
+            what_if: job.what_if.as_ref().map(|what_if| what_if.report(loaded)),
             check: check.map(|check| CheckResult { packets: check.checked, differences: check.different }),
             warnings: packets.warnings.clone(),
             error: packets.fault.as_ref().map(|fault| fault.error.to_string()),

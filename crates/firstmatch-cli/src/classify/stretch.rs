@@ -74,8 +74,13 @@ impl Feed {
         matches!(self, Self::Text(Text::Trace(trace)) if trace.records() == 0)
     }
 
+    /// Whether the source delivers the values of fields, not headers.
+    pub(super) fn has_values(&self) -> bool {
+        matches!(self, Self::Text(Text::Rows(_) | Text::Flagged(..)))
+    }
+
     /// Returns an empty batch for the packets that the source delivers.
-    fn batch(&self, config: &wire::Config, rules: &RuleSet) -> Result<Batch, NoSource> {
+    pub(super) fn batch(&self, config: &wire::Config, rules: &RuleSet) -> Result<Batch, NoSource> {
         match self {
             Self::Text(Text::Rows(_) | Text::Flagged(..)) => Ok(Batch::of_values(rules.schemas())),
             Self::Capture(_) | Self::Text(Text::Trace(_)) => Batch::for_rules(config, rules),
@@ -125,7 +130,7 @@ pub(super) enum Packet {
 }
 
 impl Packet {
-    fn push(&self, batch: &mut Batch, bytes: u32) {
+    pub(super) fn push(&self, batch: &mut Batch, bytes: u32) {
         match self {
             Self::Headers(headers) => batch.push_headers(headers, bytes),
             Self::Values(values) => batch.push_values(values, bytes),

@@ -7,6 +7,7 @@ use firstmatch_core::RuleId;
 
 use super::report::{Report, RuleCacheCounts, RuleHits, Timing};
 use super::tally::Count;
+use super::what_if::WhatIfReport;
 use crate::args::ClassifyArgs;
 use crate::format::{BOLD, DIM, Table, bytes, clip, counted, percent, short, thousands};
 use crate::rules::Loaded;
@@ -39,6 +40,9 @@ pub(super) fn print(report: &Report, loaded: &Loaded, args: &ClassifyArgs, out: 
     counts(report, "outcome", outcomes, out)?;
     top_rules(report, loaded, args.top, out)?;
     speed(report, out)?;
+    if let Some(what_if) = &report.what_if {
+        changes(report, what_if, args.top, out)?;
+    }
     if let Some(check) = &report.check {
         let checked = counted(check.packets, "packet");
         match check.differences {
@@ -100,6 +104,26 @@ fn top_rules(report: &Report, loaded: &Loaded, top: usize, out: &mut dyn Write) 
         (0, false) => writeln!(out, "{DIM}{idle}{DIM:#}"),
         (_, true) => writeln!(out, "{DIM}and {} more{DIM:#}", thousands(others as u64)),
         (_, false) => writeln!(out, "{DIM}and {} more; {idle}{DIM:#}", thousands(others as u64)),
+    }
+}
+
+/// Prints the packets that the other rules decide otherwise, by pair of rules.
+fn changes(report: &Report, what_if: &WhatIfReport, top: usize, out: &mut dyn Write) -> io::Result<()> {
+    let packets = counted(what_if.packets, "packet");
+    let share = percent(what_if.packets, report.packets);
+    writeln!(out, "\n{BOLD}what if{BOLD:#}     under {} {packets} ({share}) get another verdict", what_if.rules_file)?;
+    if what_if.pairs.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(["verdict", "under the other rules", " packets", " share"]);
+    for pair in what_if.pairs.iter().take(top) {
+        let (before, after) = (pair.before.text(&report.rules_file), pair.after.text(&what_if.rules_file));
+        table.row([before, after, thousands(pair.packets), percent(pair.packets, report.packets)]);
+    }
+    table.print(out)?;
+    match what_if.pairs.len().saturating_sub(top) {
+        0 => Ok(()),
+        more => writeln!(out, "{DIM}and {} more{DIM:#}", counted(more as u64, "pair")),
     }
 }
 

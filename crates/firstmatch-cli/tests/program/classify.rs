@@ -481,3 +481,52 @@ fn bases_are_as_many_as_families() {
         }
     }
 }
+
+/// Packets are counted by the two rules whose verdicts differ, and `explain` gives both.
+#[test]
+fn a_dry_run_counts_changed_verdicts() {
+    let fixture = Fixture::new("what-if");
+    let rules = fixture.read("x.rules");
+    fixture.write(
+        "new.rules",
+        rules.replace("deny tcp dport 22", "permit tcp dport 22").replace("mark 7 udp", "mark 8 udp"),
+    );
+    fixture.write("open.rules", "default permit\nunknown permit\n");
+    let json = |line: &[&str]| {
+        let (code, out, err) = fixture.run(&[&["classify", "x.rules", "x.pcap", "--json"], line].concat());
+        assert_eq!(code, 0, "{err}");
+        serde_json::from_str::<Value>(&out).unwrap()["what_if"].clone()
+    };
+    assert_eq!(json(&[]), Value::Null);
+    assert_eq!(
+        (&json(&["--what-if", "x.rules"])["packets"], &json(&["--what-if", "x.rules"])["pairs"]),
+        (&0.into(), &serde_json::json!([]))
+    );
+    for workers in ["1", "2"] {
+        let new = json(&["--what-if", "new.rules", "--workers", workers, "--check", "all"]);
+        assert_eq!(new["packets"], 2);
+        let pairs = serde_json::json!([
+            { "before": { "line": 4, "verdict": "deny" }, "after": { "line": 4, "verdict": "permit" }, "packets": 1, "bytes": 54 },
+            { "before": { "line": 6, "verdict": "mark 7" }, "after": { "line": 6, "verdict": "mark 8" }, "packets": 1, "bytes": 66 },
+        ]);
+        assert_eq!(new["pairs"], pairs);
+        // Every packet passes under the other rules: those that were denied or marked change.
+        assert_eq!(json(&["--what-if", "open.rules", "--workers", workers])["packets"], 6);
+    }
+    let (_, out, _) = fixture.run(&["classify", "x.rules", "x.pcap", "--what-if", "open.rules", "--top", "1"]);
+    assert!(
+        out.contains("under open.rules 6 packets (60.0 %) get another verdict")
+            && out.contains("permit without a rule"),
+        "{out}"
+    );
+    // Traces of other rules, and tables of the same fields.
+    let (code, out, err) = fixture.run(&["classify", "cb.rules", "cb.trace", "--what-if", "x.rules", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["what_if"]["packets"], 3);
+    fixture.write("t.csv", "src,dst,sport,dport,proto,icmp_type,vlan_vid\n10.0.0.1,192.0.2.80,1,22,tcp,,\n");
+    let table = |other: &str| fixture.run(&["classify", "x.rules", "t.csv", "--what-if", other]);
+    assert_eq!(table("new.rules").0, 0);
+    let (code, _, err) = table("open.rules");
+    assert!(code == 2 && err.contains("open.rules has others"), "{err}");
+    assert_eq!(table("none.rules").0, 2);
+}

@@ -1,0 +1,154 @@
+//! `--what-if`: the same packets under other rules, and the verdicts that change.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::bail;
+use firstmatch_core::engines::registry::Settings;
+use firstmatch_core::policy::Verdict;
+use firstmatch_core::{Classifier, Match, RuleId, Scratch};
+use firstmatch_net::wire::{self, Batch, Record};
+use serde::Serialize;
+
+use super::stretch::{Feed, Packet, Stretch};
+use super::tally::Count;
+use crate::args::ClassifyArgs;
+use crate::engines;
+use crate::rules::{self, Loaded};
+
+/// Other rules, with the packets that they decide otherwise.
+pub(super) struct WhatIf {
+    pub(super) loaded: Loaded,
+    config: wire::Config,
+    engines: Vec<Box<dyn Classifier>>,
+    scratches: Vec<Scratch>,
+    /// Batch for the packets of the input at hand.
+    batch: Option<Batch>,
+    rows: Vec<Option<Match>>,
+    answers: Vec<Option<Match>>,
+    /// Packets whose verdict changes, by rule and verdict before and after.
+    changed: HashMap<[(Option<RuleId>, Verdict); 2], Count>,
+}
+
+/// Pair of rules that decide some packets differently.
+#[derive(Debug, Serialize)]
+pub(super) struct Changed {
+    pub(super) before: Decided,
+    pub(super) after: Decided,
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+}
+
+/// Decision of one of two rule files.
+#[derive(Debug, Serialize)]
+pub(super) struct Decided {
+    /// Line of the rule; `None` if no rule matches or the packet is unknown.
+    pub(super) line: Option<u32>,
+    pub(super) verdict: String,
+}
+
+/// Figures of the other rules.
+#[derive(Debug, Serialize)]
+pub(super) struct WhatIfReport {
+    pub(super) rules_file: String,
+    /// Packets whose verdict changes, and their bytes.
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    /// Pairs of rules, those of most packets first.
+    pub(super) pairs: Vec<Changed>,
+}
+
+impl WhatIf {
+    /// Reads the other rules and builds the default engine for them; `None` if they have faults, which are then shown.
+    pub(super) fn load(path: &Path, args: &ClassifyArgs) -> anyhow::Result<Option<Self>> {
+        let Some(loaded) = rules::load(path, args.flags, args.limits.expansion())? else { return Ok(None) };
+        let config = loaded.wire_config(args.metadata)?;
+        let Some(lowered) = loaded.lower() else { return Ok(None) };
+        let Some(meta) = engines::named(engines::DEFAULT) else { bail!("there is no default engine") };
+        let built: Result<Vec<_>, _> = lowered.iter().map(|rules| (meta.build)(rules, &Settings::default())).collect();
+        let engines = match built {
+            Ok(engines) => engines,
+            Err(error) => {
+                loaded.build_error(&error, None);
+                return Ok(None);
+            }
+        };
+        let scratches = engines.iter().map(Classifier::scratch).collect();
+        let (rows, answers, changed) = (Vec::new(), Vec::new(), HashMap::new());
+        Ok(Some(Self { loaded, config, engines, scratches, batch: None, rows, answers, changed }))
+    }
+
+    /// Prepares for the packets of another input, which the rules `own` are for.
+    pub(super) fn begin(&mut self, feed: &Feed, own: &Loaded) -> anyhow::Result<()> {
+        let rules = &self.loaded.file.rules;
+        if feed.has_values() && rules.schemas() != own.file.rules.schemas() {
+            bail!("the columns of a table are the fields of {}, and {} has others", own.name, self.loaded.name);
+        }
+        self.batch = Some(feed.batch(&self.config, rules)?);
+        Ok(())
+    }
+
+    /// Classifies the packets of a stretch, and counts those that `own` decides otherwise.
+    pub(super) fn take(&mut self, own: &Loaded, stretch: &Stretch) {
+        let Some(batch) = &mut self.batch else { return };
+        batch.clear();
+        for (packet, record) in stretch.packets.iter().zip(stretch.batch.records()) {
+            Packet::push(packet, batch, record.bytes);
+        }
+        self.answers.clear();
+        self.answers.resize(batch.len(), None);
+        for (schema, (engine, scratch)) in self.engines.iter().zip(&mut self.scratches).enumerate() {
+            let look_up = |keys: firstmatch_core::Keys<'_>, answers: &mut [Option<Match>]| {
+                engine.classify_batch(scratch, keys, answers);
+            };
+            // Answers of one schema must not overwrite those of the other.
+            let mut of_schema = vec![None; batch.len()];
+            batch.look_up(schema, &mut self.rows, &mut of_schema, look_up);
+            let found = self.answers.iter_mut().zip(of_schema).filter(|(_, found)| found.is_some());
+            found.for_each(|(answer, found)| *answer = found);
+        }
+        let verdict = |loaded: &Loaded, record: &Record, answer: Option<Match>| match record.outcome.is_classified() {
+            true => loaded.verdict(answer),
+            false => loaded.file.policy.unknown,
+        };
+        let both = stretch.batch.records().iter().zip(&stretch.answers).zip(batch.records().iter().zip(&self.answers));
+        for ((before, &first), (after, &second)) in both {
+            let verdicts = [verdict(own, before, first), verdict(&self.loaded, after, second)];
+            if verdicts[0] != verdicts[1] {
+                let rule = |answer: Option<Match>| answer.map(|found| found.rule);
+                let key = [(rule(first), verdicts[0]), (rule(second), verdicts[1])];
+                let count = self.changed.entry(key).or_default();
+                count.add(Count { packets: 1, bytes: before.bytes.into() });
+            }
+        }
+    }
+
+    pub(super) fn report(&self, own: &Loaded) -> WhatIfReport {
+        let mut all = Count::default();
+        let mut pairs: Vec<Changed> = Vec::new();
+        for (&[before, after], &count) in &self.changed {
+            all.add(count);
+            let Count { packets, bytes } = count;
+            let (before, after) = (Decided::new(own, before), Decided::new(&self.loaded, after));
+            pairs.push(Changed { before, after, packets, bytes });
+        }
+        pairs.sort_by_key(|pair| (std::cmp::Reverse(pair.packets), pair.before.line, pair.after.line));
+        let Count { packets, bytes } = all;
+        WhatIfReport { rules_file: self.loaded.name.clone(), packets, bytes, pairs }
+    }
+}
+
+impl Decided {
+    fn new(loaded: &Loaded, (rule, verdict): (Option<RuleId>, Verdict)) -> Self {
+        let line = rule.and_then(|id| loaded.rule(id)).map(|rule| loaded.line_of(rule));
+        Self { line, verdict: verdict.to_string() }
+    }
+
+    /// Returns the decision in words.
+    pub(super) fn text(&self, name: &str) -> String {
+        match self.line {
+            Some(line) => format!("{} by {name}:{line}", self.verdict),
+            None => format!("{} without a rule", self.verdict),
+        }
+    }
+}
