@@ -98,14 +98,9 @@ impl WhatIf {
         self.answers.clear();
         self.answers.resize(batch.len(), None);
         for (schema, (engine, scratch)) in self.engines.iter().zip(&mut self.scratches).enumerate() {
-            let look_up = |keys: firstmatch_core::Keys<'_>, answers: &mut [Option<Match>]| {
+            batch.look_up(schema, &mut self.rows, &mut self.answers, |keys, answers| {
                 engine.classify_batch(scratch, keys, answers);
-            };
-            // Answers of one schema must not overwrite those of the other.
-            let mut of_schema = vec![None; batch.len()];
-            batch.look_up(schema, &mut self.rows, &mut of_schema, look_up);
-            let found = self.answers.iter_mut().zip(of_schema).filter(|(_, found)| found.is_some());
-            found.for_each(|(answer, found)| *answer = found);
+            });
         }
         let verdict = |loaded: &Loaded, record: &Record, answer: Option<Match>| match record.outcome.is_classified() {
             true => loaded.verdict(answer),
