@@ -34,6 +34,7 @@ fn run_with(args: &ProveArgs, named: &[&Entry]) -> anyhow::Result<End> {
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let mut config = Config::default();
     config.expansion = args.limits.expansion();
+    let mut analysis = Analysis::new(&loaded.file.rules, &loaded.file.policy, &config)?;
     let mut out = answer_to(false);
     let mut differs = false;
     for (index, rules) in lowered.iter().enumerate() {
@@ -46,7 +47,6 @@ fn run_with(args: &ProveArgs, named: &[&Entry]) -> anyhow::Result<End> {
             let line = match (engine.build)(rules, &settings) {
                 Err(error) => format!("not built: {error}"),
                 Ok(built) => {
-                    let mut analysis = Analysis::new(&loaded.file.rules, &loaded.file.policy, &config)?;
                     let mut proof = Proof::new(&loaded, engine.name, &*built);
                     let sampled = analysis.sample(index, args.packets, |key, rule| proof.take(key, rule));
                     proof.flush();

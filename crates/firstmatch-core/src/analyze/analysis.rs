@@ -56,6 +56,8 @@ pub struct Config {
     pub expansion: ExpansionLimits,
 }
 
+/// State that drawing begins with.
+pub(super) const SEED: u64 = 1;
 /// Bit of all verdicts beyond the first 63.
 pub(super) const SHARED: u64 = 1 << 63;
 
@@ -126,13 +128,7 @@ impl<'s> Analysis<'s> {
         let limits = config.limits;
         let work = Work { done: 0, most: limits.total_work, most_each: limits.work };
         let removed = vec![false; rules.len()];
-        Ok(Self { rules, lists, default: policy.default, verdicts, removed, limits, work, random: 1 })
-    }
-
-    /// Number of bytes of the trees on the heap.
-    pub fn bytes(&self) -> usize {
-        let of_list = |list: &List| list.tree.bytes() + list.regions.capacity() * size_of::<Range<usize>>();
-        self.lists.iter().map(of_list).sum()
+        Ok(Self { rules, lists, default: policy.default, verdicts, removed, limits, work, random: SEED })
     }
 
     /// Whether a packet may have these values, as far as the fields' sources tell.

@@ -1,7 +1,7 @@
 //! Packets for every cell of the rules: the bounds of all regions divide each word into classes that no rule tells
 //! apart, and a cell is one class for each word.
 
-use super::analysis::Analysis;
+use super::analysis::{Analysis, SEED};
 use super::piece::{Piece, and};
 use crate::rule::RuleId;
 
@@ -22,11 +22,13 @@ impl Analysis<'_> {
     ///
     /// If the cells are no more than that, each has one key. Otherwise the keys are the corners of all regions with
     /// their neighbours, the corners of overlaps, and keys of cells drawn at random, as far as `most` allows. The rule
-    /// is found by the tree of boxes. A key may be one that no packet has, but is always one of a row.
+    /// is found by the tree of boxes. A key may be one that no packet has, but is always one of a row. Every call draws
+    /// the same keys.
     ///
     /// # Panics
     /// If there is no such schema.
     pub fn sample(&mut self, schema: usize, most: u64, mut f: impl FnMut(&[u32], Option<RuleId>)) -> Sampled {
+        self.random = SEED;
         let (classes, has_masks) = self.classes(schema);
         let cells = classes.iter().map(|class| class.len() as f64).product::<f64>();
         let mut packets = 0;

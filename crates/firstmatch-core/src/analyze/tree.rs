@@ -232,11 +232,4 @@ impl Tree {
             |region| among.takes(self.ranks[region]) && overlap(self.region(region), of) && f(region),
         );
     }
-
-    /// Number of bytes on the heap.
-    pub(super) fn bytes(&self) -> usize {
-        (self.pieces.capacity() + self.hulls.capacity()) * size_of::<Piece>()
-            + (self.ranks.capacity() + self.order.capacity()) * size_of::<u32>()
-            + self.nodes.capacity() * size_of::<Node>()
-    }
 }
