@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use firstmatch_core::KeyBuf;
-use firstmatch_core::analyze::{Analysis, Config, Difference, Finding, Kind, Report, diff};
+use firstmatch_core::analyze::{Analysis, Config, Difference, Finding, KeySpace, Kind, Report, diff};
 use firstmatch_core::policy::Verdict;
 use firstmatch_core::rule::{FieldValues, Rule, RuleSet, first_match};
 use firstmatch_formats::{Options, RuleFile};
@@ -14,8 +14,12 @@ fn parse(text: &str) -> RuleFile {
 }
 
 fn check(text: &str) -> Vec<(Kind, u32, Vec<u32>)> {
+    check_with(text, &Config::default())
+}
+
+fn check_with(text: &str, config: &Config) -> Vec<(Kind, u32, Vec<u32>)> {
     let file = parse(text);
-    let report = Analysis::new(&file.rules, &file.policy, &Config::default()).expect("regions").check();
+    let report = Analysis::new(&file.rules, &file.policy, config).expect("regions").check();
     let line = |id| file.rules.get(id).and_then(|rule| rule.line).map_or(0, u32::from);
     let lines = |finding: &Finding| finding.by.iter().map(|&rule| line(rule)).collect();
     report.findings.iter().map(|finding| (finding.kind, line(finding.rule), lines(finding))).collect()
@@ -76,6 +80,43 @@ fn worked_values() {
     config.limits.work = 0;
     let report = Analysis::new(&file.rules, &file.policy, &config).expect("regions").check();
     assert!(!report.is_complete() && report.findings.iter().all(|finding| finding.kind == Undecided), "{report:?}");
+}
+
+/// A caller that fills the rows may have TCP without ports.
+#[test]
+fn any_row_counts_where_it_is_asked_for() {
+    let text = "mark 1 tcp dport 0-1023\nmark 2 tcp dport 1024-65535\npermit tcp\n";
+    let mut config = Config::default();
+    config.keys = KeySpace::Any;
+    assert_eq!(check_with(text, &config), []);
+    assert_eq!(check(text).len(), 1);
+}
+
+/// A redundant rule is found behind more rules of other verdicts than are looked for one by one.
+#[test]
+fn many_rules_of_other_verdicts() {
+    let marks: String = (0..10).map(|y| format!("mark {y} y {y}\n")).collect();
+    let text = |taken: &str| {
+        format!("schema {{\nx 4 range\ny 4 range\n}}\ndeny x 0-7 y {taken}\npermit x 0-7\n{marks}permit\n")
+    };
+    assert_eq!(check(&text("0-9")), [(Kind::Redundant, 6, vec![17])]);
+    for needed in ["0-8", "1-9"] {
+        assert_eq!(check(&text(needed)), []);
+    }
+}
+
+/// Verdicts beyond the 63rd share a bit, and are still told apart.
+#[test]
+fn many_verdicts() {
+    let marks: String = (0..70).map(|x| format!("mark {x} x {x}\n")).collect();
+    let text = |second: u32| {
+        format!("schema {{\nx 8 range\n}}\n{marks}mark 80 x 200-203\nmark {second} x 203-204\nmark 80 x 200-210\n")
+    };
+    let redundant = |line| (Kind::Redundant, line, vec![76]);
+    assert_eq!(check(&text(80)), [redundant(74), redundant(75)]);
+    assert_eq!(check(&text(81)), []);
+    let lines: Vec<_> = differences(&text(80), &text(81)).into_iter().map(|(lines, _)| lines).collect();
+    assert_eq!(lines, [[75, 75]]);
 }
 
 /// Returns all packets of a schema of small fields.
@@ -280,7 +321,7 @@ fn sampled_keys_have_the_rule_of_the_oracle() {
         let file = parse(&text);
         let mut analysis = Analysis::new(&file.rules, &file.policy, &Config::default()).expect("regions");
         for (index, schema) in file.rules.schemas().iter().enumerate() {
-            let (mut count, mut hits) = (0, 0);
+            let (mut count, mut hits, mut seen) = (0, 0, Vec::new());
             let sampled = analysis.sample(index, 2_000, |key, rule| {
                 let packet = FieldValues { family: schema.family(), values: schema.values(key) };
                 assert_eq!(first_match(&file.rules, &packet).map(|rule| rule.id), rule, "{text}: {packet:?}");
@@ -289,7 +330,11 @@ fn sampled_keys_have_the_rule_of_the_oracle() {
                 assert_eq!(&keys.keys().row(0)[..key.len()], key, "{text}: no row of a packet");
                 count += 1;
                 hits += usize::from(rule.is_some());
+                seen.push(key.to_vec());
             });
+            let mut again = Vec::new();
+            analysis.sample(index, 2_000, |key, _| again.push(key.to_vec()));
+            assert!(seen == again, "{text}: other keys at the second call");
             assert_eq!(sampled.packets, count);
             assert!(count <= 2_000 && (sampled.is_all || round % 2 == 0 || hits > 100), "{text}: {count} {hits}");
             all += usize::from(sampled.is_all);
