@@ -19,9 +19,9 @@ pub(super) struct Fields<'t> {
 }
 
 /// Number of fields of IP networks that every schema has.
-pub(super) const ALWAYS: usize = 5;
+pub(crate) const ALWAYS: usize = 5;
 /// Fields of IP networks: the 5-tuple, then those that a schema has only if a rule uses them.
-const INET: [Source; 15] = [
+pub(crate) const INET: [Source; 15] = [
     Source::Src,
     Source::Dst,
     Source::SrcPort,

@@ -51,7 +51,7 @@ mod set_table;
 mod sets;
 mod value;
 
-pub(crate) use fields::{FieldInfo, Takes};
+pub(crate) use fields::{ALWAYS, FieldInfo, INET, Takes};
 pub use flags::tcp_flag;
 pub(crate) use flags::written as written_flags;
 pub(crate) use icmp::{icmp_code_in, icmp_type_numbers};

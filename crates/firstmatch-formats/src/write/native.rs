@@ -5,25 +5,10 @@ use std::fmt::Write;
 use super::items::{Look, items, plain, protocol};
 use super::{Sink, Unwritable, WriteError, fragments_name};
 use crate::Labels;
-use crate::native::{FieldInfo, KINDS, Takes, is_field_name, written_flags};
+use crate::native::{ALWAYS, FieldInfo, INET, KINDS, Takes, is_field_name, written_flags};
 use firstmatch_core::policy::{Policy, Verdict};
 use firstmatch_core::rule::{Action, Condition, Rule, RuleSet, Test};
 use firstmatch_core::schema::{Family, Field, Schema, Source};
-
-const FIVE: [Source; 5] = [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort, Source::Proto];
-/// Fields that a schema of IP networks has only if some rule uses them, in its order.
-const EXTRA: [Source; 10] = [
-    Source::IcmpType,
-    Source::IcmpCode,
-    Source::TcpFlags,
-    Source::ExtHeaders,
-    Source::RoutingType,
-    Source::VlanVid,
-    Source::Fragment,
-    Source::Dscp,
-    Source::Ttl,
-    Source::Length,
-];
 
 /// Writes to a `String`, which does not fail.
 macro_rules! put {
@@ -140,8 +125,8 @@ fn check_networks(rules: &RuleSet, sink: &mut Sink<'_>) {
     for schema in rules.schemas() {
         // A set of two schemas has both families.
         let Some(family) = schema.family() else { return };
-        let mut wanted = FIVE.to_vec();
-        wanted.extend(EXTRA.iter().filter(|source| schema.index_of_source(**source).is_some()));
+        let mut wanted = INET[..ALWAYS].to_vec();
+        wanted.extend(INET[ALWAYS..].iter().filter(|source| schema.index_of_source(**source).is_some()));
         for (index, field) in schema.fields().iter().enumerate() {
             let Some(expected) = wanted.get(index).map(|&source| Field::from_source(source, family)) else {
                 return sink.fault(Unwritable::new(NO_SUCH_FIELD).of(field.name()));
@@ -157,14 +142,14 @@ fn check_networks(rules: &RuleSet, sink: &mut Sink<'_>) {
             let what = "the schema lacks this field, which the native format always has";
             return sink.fault(Unwritable::new(what).of(source.name()));
         }
-        if *schema != Schema::five_tuple(family, &wanted[FIVE.len()..]) {
+        if *schema != Schema::five_tuple(family, &wanted[ALWAYS..]) {
             return sink.fault(Unwritable::new(NARROW));
         }
     }
     // A reader builds the fields that rules use, so that a field that no rule names would be lost.
-    let mut used = [false; FIVE.len() + EXTRA.len()];
+    let mut used = [false; INET.len()];
     rules.iter().flat_map(|rule| rule.conditions.iter()).for_each(|c| used[c.field] = true);
-    for (index, field) in rules.schemas()[0].fields().iter().enumerate().skip(FIVE.len()) {
+    for (index, field) in rules.schemas()[0].fields().iter().enumerate().skip(ALWAYS) {
         if !used[index] {
             let what = "the schema has this field but no rule a condition on it: the native format has only fields \
                         that rules use";
@@ -182,7 +167,7 @@ fn looks(rules: &RuleSet) -> Vec<Option<Look>> {
     let mut protocols = 0;
     let look = |(index, field): (usize, &Field)| {
         let known = own
-            || field.source().is_some_and(|source| FIVE.contains(&source) || EXTRA.contains(&source))
+            || field.source().is_some_and(|source| INET.contains(&source))
                 && schemas.iter().all(|schema| {
                     let here = &schema.fields()[index];
                     let usual = |family, source| *here == Field::from_source(source, family);
