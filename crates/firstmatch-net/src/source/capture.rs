@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::pcapng::Section;
-use super::raw::{Format, Sniffed};
+use super::raw::{self, Format, Sniffed};
 use super::reader::{Found, Reader};
 use super::window::Window;
 use super::{Cut, Limits, Progress, SourceError};
@@ -220,13 +220,12 @@ impl fmt::Debug for Capture {
 ///
 /// As a record it would be an empty packet of the year 2055 or later.
 fn begins_file(bytes: &[u8]) -> bool {
-    const LITTLE: [[u8; 4]; 3] = [[0xd4, 0xc3, 0xb2, 0xa1], [0x4d, 0x3c, 0xb2, 0xa1], [0x34, 0xcd, 0xb2, 0xa1]];
-    const BIG: [[u8; 4]; 2] = [[0xa1, 0xb2, 0xc3, 0xd4], [0xa1, 0xb2, 0x3c, 0x4d]];
-    match *bytes {
-        [a, b, c, d, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, ..] => LITTLE.contains(&[a, b, c, d]),
-        [a, b, c, d, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, ..] => BIG.contains(&[a, b, c, d]),
-        _ => false,
-    }
+    let has_version = matches!(
+        *bytes,
+        [_, _, _, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, ..]
+            | [0xa1, _, _, _, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, ..]
+    );
+    has_version && raw::format_of(bytes) == Format::Pcap
 }
 
 const PCAP_HEADER: usize = 24;

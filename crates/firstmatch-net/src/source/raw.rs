@@ -303,7 +303,8 @@ fn first_bytes(stream: &mut Stream) -> Result<Vec<u8>, SourceError> {
     Ok(prefix)
 }
 
-fn format_of(prefix: &[u8]) -> Format {
+/// Returns the format that the first bytes of a file show.
+pub(super) fn format_of(prefix: &[u8]) -> Format {
     let known = |what: &str| Format::Binary(what.into());
     match prefix {
         [0xd4, 0xc3, 0xb2, 0xa1, ..] | [0xa1, 0xb2, 0xc3, 0xd4, ..] => Format::Pcap,
