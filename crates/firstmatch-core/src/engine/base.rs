@@ -47,9 +47,6 @@ pub(crate) struct Most {
 /// Tombstones are found by place. Each engine decides what a place is, because a lookup that finds a region must have
 /// its place at hand. In `linear` it is the index of the region, in `bit_select` the rank of its rule, in `tuple` the
 /// rule's slot.
-///
-/// An engine that changes in place has the methods from [`Base::most`] on, too. Their effect depends on nothing but the
-/// engine and their arguments, so that two equal engines stay equal if both get the same changes.
 pub(crate) trait Base {
     /// Number of places.
     fn places(&self) -> usize;
@@ -76,50 +73,48 @@ pub(crate) trait Base {
         Vec::new()
     }
 
-    /// Returns the largest need after any changes in place; `None` if it takes none.
-    fn most(&self) -> Option<Most> {
+    /// Returns the base as one that changes in place, if it is one.
+    fn in_place(&self) -> Option<&dyn InPlace> {
         None
     }
+
+    /// Returns the base as one that changes in place, to change it.
+    fn in_place_mut(&mut self) -> Option<&mut dyn InPlace> {
+        None
+    }
+}
+
+/// Base that takes changes in place.
+///
+/// The effect of a change depends on nothing but the engine and the arguments, so that two equal engines stay equal if
+/// both get the same changes.
+pub(crate) trait InPlace {
+    /// Returns the largest need after any changes.
+    fn most(&self) -> Most;
 
     /// Returns the bytes that a replica shares with its original.
-    fn shared_bytes(&self) -> usize {
-        0
-    }
+    fn shared_bytes(&self) -> usize;
 
     /// Inserts a rule that follows `before` built rules; returns whether it could.
-    fn insert_in_place(&mut self, _rule: Match, _before: usize, _regions: &Regions) -> bool {
-        false
-    }
+    fn insert_in_place(&mut self, rule: Match, before: usize, regions: &Regions) -> bool;
 
     /// Removes a rule that was inserted behind `before` built rules; returns whether it was there.
-    fn remove_inserted(&mut self, _rule: Match, _before: usize) -> bool {
-        false
-    }
+    fn remove_inserted(&mut self, rule: Match, before: usize) -> bool;
 
     /// Removes the built rule of a rank, whose regions are `range` of `regions`; returns whether it could.
-    fn remove_built(&mut self, _rank: usize, _regions: &Regions, _range: Range<usize>) -> bool {
-        false
-    }
+    fn remove_built(&mut self, rank: usize, regions: &Regions, range: Range<usize>) -> bool;
 
-    /// Whether the built rule of a rank has not been removed in place.
-    fn has_built(&self, _rank: usize) -> bool {
-        true
-    }
+    /// Whether the built rule of a rank has not been removed.
+    fn has_built(&self, rank: usize) -> bool;
 
-    /// Returns the number of rules after changes in place; `None` if it takes none.
-    fn changed_rules(&self) -> Option<usize> {
-        None
-    }
+    /// Returns the number of rules after the changes.
+    fn changed_rules(&self) -> usize;
 
-    /// Number of rules inserted and removed in place.
-    fn changes(&self) -> usize {
-        0
-    }
+    /// Number of rules inserted and removed.
+    fn changes(&self) -> usize;
 
     /// Whether there is soon no room for more insertions.
-    fn is_short_of_room(&self) -> bool {
-        false
-    }
+    fn is_short_of_room(&self) -> bool;
 }
 
 /// Engine that can be a base, with its scratch and the facts that a choice needs before the build.

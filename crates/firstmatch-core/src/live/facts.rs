@@ -113,7 +113,7 @@ fn part_facts(part: &Part, other: &Part, base: &Stats) -> PartFacts {
     let mut second_base = 0;
     // The bases differ once they change in place, and while a rebuild is installed in one replica only.
     if !Arc::ptr_eq(&part.base, &other.base) {
-        second_base = other.base_stats().total_bytes() - other.base.shared_bytes();
+        second_base = other.base_stats().total_bytes() - other.shared_bytes();
         frame += ARC + size_of_val(&*other.base);
     }
     if !Arc::ptr_eq(&part.built, &other.built) {

@@ -11,6 +11,7 @@ use super::gather::Gather;
 use super::left_right::ARC;
 use super::log::Changes;
 use super::store::Store;
+use crate::engine::base::InPlace;
 use crate::engine::tombstones::{Tombstones, slots};
 use crate::engine::{Engine, Match, NamedCounts, Stats, Updatable};
 use crate::engines::registry::{AnyBase, Kind, Overlay, Scratch};
@@ -54,7 +55,7 @@ impl Built {
         let base_stats = base.stats();
         debug_assert!(base_stats.bytes.capacity() <= MOST_PARTS);
         let base_bytes = Self::bytes_of(&base_stats);
-        let changes_in_place = base.most().is_some_and(|most| {
+        let changes_in_place = base.in_place().map(InPlace::most).is_some_and(|most| {
             let more = 2 * (ARC + size_of::<AnyBase>() + most.bytes) - base_bytes;
             more <= allowed && limits.check(most.lines, most.tests).is_ok()
         });
@@ -170,7 +171,7 @@ impl Part {
     }
 
     pub(super) fn rules(&self) -> usize {
-        let base = self.base.changed_rules().unwrap_or(self.built.base.rules);
+        let base = self.base.in_place().map_or(self.built.base.rules, InPlace::changed_rules);
         base - self.dead.rules() + self.overlay.rules()
     }
 
@@ -178,7 +179,7 @@ impl Part {
     ///
     /// A base that stays as it was built does not compute them again.
     pub(super) fn base_stats(&self) -> Cow<'_, Stats> {
-        match self.base.changed_rules() {
+        match self.base.in_place() {
             Some(_) => Cow::Owned(self.base.stats()),
             None => Cow::Borrowed(&self.built.base),
         }
@@ -186,18 +187,23 @@ impl Part {
 
     /// Number of rules inserted into the base and removed from it in place.
     pub(super) fn in_place(&self) -> usize {
-        self.base.changes()
+        self.base.in_place().map_or(0, InPlace::changes)
     }
 
     /// Whether the base soon has no room for more insertions in place.
     pub(super) fn is_short_of_room(&self) -> bool {
-        self.base.is_short_of_room()
+        self.base.in_place().is_some_and(InPlace::is_short_of_room)
     }
 
     /// Whether a wide rule has been removed that the base was chosen with.
     pub(super) fn has_lost_wide(&self) -> bool {
         let mut wide = self.built.choice.wide.iter().flatten();
-        wide.any(|&(rule, rank)| self.dead.is_marked(rule) || !self.base.has_built(rank))
+        wide.any(|&(rule, rank)| self.dead.is_marked(rule) || !self.has_built(rank))
+    }
+
+    /// Whether the built rule of a rank is still in the base.
+    fn has_built(&self, rank: usize) -> bool {
+        self.base.in_place().is_none_or(|base| base.has_built(rank))
     }
 
     /// Whether the rules are exactly those that the base was built from.
@@ -208,14 +214,14 @@ impl Part {
     /// Returns the base for changes in place, if it allows them.
     ///
     /// A base that is still shared with the other replica is copied first.
-    fn own(&mut self) -> Option<&mut AnyBase> {
+    fn own(&mut self) -> Option<&mut dyn InPlace> {
         if !self.built.changes_in_place {
             return None;
         }
         if Arc::get_mut(&mut self.base).is_none() {
             self.base = Arc::new(self.base.replica()?);
         }
-        Arc::get_mut(&mut self.base)
+        Arc::get_mut(&mut self.base)?.in_place_mut()
     }
 
     /// Inserts `rule` with the regions `inserted`, or removes it where that is `None`.
@@ -262,7 +268,7 @@ impl Part {
     fn remove(&mut self, rule: Match, store: &Store) {
         if let Some((rank, range)) = store.find(rule)
             && !self.dead.is_marked(rule.rule)
-            && self.base.has_built(rank)
+            && self.has_built(rank)
         {
             if !self.own().is_some_and(|base| base.remove_built(rank, store.set.regions(), range.clone())) {
                 self.dead_regions += range.len();
@@ -288,10 +294,14 @@ impl Part {
         match self.in_place() {
             0 => self.built.bytes,
             _ => {
-                self.built.bytes - self.built.base_bytes + 2 * Built::bytes_of(&self.base_stats())
-                    - self.base.shared_bytes()
+                self.built.bytes - self.built.base_bytes + 2 * Built::bytes_of(&self.base_stats()) - self.shared_bytes()
             }
         }
+    }
+
+    /// Returns the bytes that the bases of both replicas share.
+    pub(super) fn shared_bytes(&self) -> usize {
+        self.base.in_place().map_or(0, InPlace::shared_bytes)
     }
 
     pub(super) fn filter_bytes(&self) -> usize {

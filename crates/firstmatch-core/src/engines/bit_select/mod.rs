@@ -135,7 +135,7 @@ pub use config::{Config, Shape};
 pub use structure::BitSelect;
 use structure::Roots;
 
-use crate::engine::base::{Base, BaseEngine, Build, Choices, Most, visits_of};
+use crate::engine::base::{Base, BaseEngine, Build, Choices, InPlace, Most, visits_of};
 use crate::engine::budget::{Budget, Visits};
 use crate::engine::entry::{Entry, Settings};
 use crate::engine::observer::Step;
@@ -238,9 +238,19 @@ impl Base for BitSelect {
         self.built_trees().iter().map(|tree| tree.root.bits).collect()
     }
 
-    fn most(&self) -> Option<Most> {
+    fn in_place(&self) -> Option<&dyn InPlace> {
+        Some(self)
+    }
+
+    fn in_place_mut(&mut self) -> Option<&mut dyn InPlace> {
+        Some(self)
+    }
+}
+
+impl InPlace for BitSelect {
+    fn most(&self) -> Most {
         let (lines, tests) = self.most_cost();
-        Some(Most { bytes: self.most_bytes(), lines, tests })
+        Most { bytes: self.most_bytes(), lines, tests }
     }
 
     fn shared_bytes(&self) -> usize {
@@ -266,8 +276,8 @@ impl Base for BitSelect {
         self.has_built_rule(rank)
     }
 
-    fn changed_rules(&self) -> Option<usize> {
-        Some(self.rules())
+    fn changed_rules(&self) -> usize {
+        self.rules()
     }
 
     fn changes(&self) -> usize {

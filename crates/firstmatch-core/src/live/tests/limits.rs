@@ -168,11 +168,12 @@ fn a_second_base_counts_what_it_does_not_share() {
         let id = ids(&writer)[at];
         remove(&mut writer, &[id]);
         let state = engines[family].shared.replicas.now().1;
-        let base = &state.parts[family].base;
-        assert!(base.shared_bytes() > 0 && engines[family].explain().in_place == 1, "family {family}");
+        let part = &state.parts[family];
+        let shared = part.shared_bytes();
+        assert!(shared > 0 && engines[family].explain().in_place == 1, "family {family}");
         // The other replica's base is the one of before the removal, and some bytes smaller.
-        let own = base.stats().total_bytes() - base.shared_bytes();
-        assert!(second(family).is_some_and(|second| second.abs_diff(own) < base.shared_bytes() / 2), "family {family}");
+        let own = part.base.stats().total_bytes() - shared;
+        assert!(second(family).is_some_and(|second| second.abs_diff(own) < shared / 2), "family {family}");
         assert_eq!(second(0).is_some(), family == 0, "the first family changes last");
     }
 }

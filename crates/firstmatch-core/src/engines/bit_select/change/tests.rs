@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::*;
 use crate::engine::Engine;
-use crate::engine::base::{Base, BaseEngine};
+use crate::engine::base::{Base, BaseEngine, InPlace};
 use crate::engine::tests::steps;
 use crate::engine::tombstones::Tombstones;
 use crate::engines::bit_select::Config;

@@ -56,12 +56,12 @@ fn bounds_hold_for_rules_of_most_keys() {
     let all = set(&schema, hosts.chain((0..32).map(|i| vec![(3, Test::Range { lo: i + 10, hi: 40_000 })])));
     let rules: Vec<Ranged> = all.by_rule().collect();
     let mut engine = Walk::with(&all, scalar(), rules[..1000].to_vec(), Vec::new(), Random(1)).engine;
-    let (before, mut came) = (engine.most().expect("it changes in place"), 0);
+    let (before, mut came) = (engine.most(), 0);
     for (rule, range) in &rules[1000..] {
         let mut regions = Regions::new(schema.words().len());
         regions.push(all.regions().get(range.start));
         came += usize::from(engine.insert_rule(*rule, 1000, &regions));
-        let (after, stats) = (engine.most().expect("it changes in place"), Engine::stats(&engine));
+        let (after, stats) = (engine.most(), Engine::stats(&engine));
         assert_eq!([after.lines, after.tests], [before.lines, before.tests], "{stats:?}");
         assert!(stats.total_bytes() <= after.bytes, "{after:?} {stats:?}");
         assert!(stats.worst_lines <= before.lines && stats.worst_tests <= before.tests, "{before:?} {stats:?}");
