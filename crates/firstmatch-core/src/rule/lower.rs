@@ -30,7 +30,7 @@ use super::matched::Match;
 use super::region::{Region, Regions};
 use super::set::RuleSet;
 use super::spec::RuleSpec;
-use crate::error::BuildError;
+use crate::error::{BuildError, UpdateError};
 use crate::schema::{Field, Schema};
 
 /// Number of regions and bytes that a set has left for its next rule.
@@ -92,6 +92,51 @@ impl Lowered {
         debug_assert!(self.rules.last().is_none_or(|last| last.priority < rule.priority || *last == rule));
         self.regions.push(region);
         self.rules.push(rule);
+    }
+
+    /// Adds a rule that comes behind all rules here, with the regions that it was lowered to elsewhere.
+    ///
+    /// It is for programs whose rules are not those of a [`RuleSet`], because [`lower`] would need a copy of them. The
+    /// regions of one rule may overlap. A rule without regions is listed as [unmatchable](Self::unmatchable).
+    ///
+    /// ```
+    /// use firstmatch_core::rule::{Lowered, Priority, Region, Regions};
+    /// use firstmatch_core::schema::{Field, Kind};
+    /// use firstmatch_core::{Match, RuleId, Schema};
+    ///
+    /// let schema = Schema::new(None, vec![Field::new("port", 16, Kind::Range, None)]);
+    /// let mut lowered = Lowered::empty(&schema);
+    /// let mut regions = Regions::new(1);
+    /// regions.push(Region { lo: &[80], hi: &[88], ternary: None });
+    /// let rule = Match { rule: RuleId::new(0, 0), priority: Priority(7) };
+    /// lowered.push_rule(rule, &regions)?;
+    /// assert_eq!((lowered.rules(), lowered.regions().get(0).hi), (&[rule][..], &[88][..]));
+    /// // Priorities ascend.
+    /// assert!(lowered.push_rule(Match { rule: RuleId::new(1, 0), ..rule }, &regions).is_err());
+    /// # Ok::<(), firstmatch_core::UpdateError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If its priority does not come behind that of the last rule with regions, the number of words differs, or a region
+    /// holds values beyond those of a word. Nothing is added then.
+    pub fn push_rule(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
+        let words = self.schema.words();
+        if self.rules.last().is_some_and(|last| last.priority >= rule.priority) {
+            return Err(UpdateError::bad_region("its rule does not come behind the last one".to_owned()));
+        }
+        if regions.key_words() != words.len() {
+            let what = format!("it has {} words instead of {}", regions.key_words(), words.len());
+            return Err(UpdateError::bad_region(what));
+        }
+        let beyond = |region: Region<'_>| words.iter().zip(region.hi).position(|(word, &hi)| hi > word.max);
+        if let Some(word) = regions.iter().find_map(beyond) {
+            return Err(UpdateError::bad_region(format!("word {word} goes beyond its largest value")));
+        }
+        if regions.is_empty() {
+            self.unmatchable.push(rule);
+        }
+        regions.iter().for_each(|region| self.push(rule, region));
+        Ok(())
     }
 
     /// Number of bytes on the heap.
