@@ -1,0 +1,189 @@
+//! Lookups: chunks of keys are gathered, looked up in the engines of the asked categories, and answered by user data.
+//!
+//! Any number of threads may look up in one context without a handle of their own. Each thread keeps a *session* for
+//! each table that it used: a reference to the table, rows, and what the engines write to. A context has the version of
+//! its table, which a thread compares once a call. So a build beside lookups is safe: the thread takes the new table at
+//! its next call, and the old one is freed with its last session.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use firstmatch_core::{KeyBuf, Match, Scratch};
+
+use crate::abi::{Code, MAX_CATEGORIES};
+use crate::context::Context;
+use crate::gather::CHUNK;
+use crate::table::Table;
+
+/// State of one thread for one table.
+struct Session {
+    table: Arc<Table>,
+    rows: KeyBuf,
+    scratches: Vec<Scratch>,
+    /// Answers of a chunk, engine after engine.
+    matches: Vec<Option<Match>>,
+}
+
+thread_local! {
+    /// Sessions of this thread; the last used comes first.
+    static SESSIONS: RefCell<Vec<Session>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Arguments of a call, as C gave them.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) data: *const *const u8,
+    pub(crate) results: *mut u32,
+    pub(crate) num: usize,
+    pub(crate) categories: usize,
+}
+
+impl Call {
+    /// Checks the arguments that do not depend on a context.
+    ///
+    /// # Errors
+    /// If the number of categories is neither 1 nor a multiple of 4 up to 16.
+    pub(crate) fn check(&self) -> Result<(), Code> {
+        let is_known = self.categories == 1 || self.categories.is_multiple_of(4);
+        if is_known && self.categories <= MAX_CATEGORIES as usize { Ok(()) } else { Err(Code::Invalid) }
+    }
+
+    /// Looks every key up.
+    ///
+    /// # Errors
+    /// If there is no table or a pointer is null; no result is written then.
+    ///
+    /// # Safety
+    /// `data` must be null or lead to `num` pointers, each null or to a whole key of the context's fields. `results`
+    /// must be null or have room for `num * categories` results.
+    pub(crate) unsafe fn run(self, context: &Context) -> Result<(), Code> {
+        if self.num == 0 {
+            return Ok(());
+        }
+        let version = context.version.load(Ordering::Acquire);
+        if version == 0 || self.data.is_null() {
+            return Err(Code::Invalid);
+        }
+        // SAFETY: the caller's promise: `num` pointers, which may be unaligned.
+        let has_null =
+            (0..self.num).fold(false, |any, at| any | unsafe { self.data.add(at).read_unaligned() }.is_null());
+        if has_null || self.results.is_null() && self.categories > 0 {
+            return Err(Code::Invalid);
+        }
+        let with_sessions = SESSIONS.try_with(|sessions| {
+            let mut sessions = sessions.try_borrow_mut().ok()?;
+            let is_first = sessions.first().is_some_and(|session| session.table.version == version);
+            if !is_first {
+                find(&mut sessions, context, version)?;
+            }
+            // SAFETY: the caller's promise, and no pointer is null.
+            sessions.first_mut().map(|session| unsafe { self.answer(session) })
+        });
+        if let Ok(Some(())) = with_sessions {
+            return Ok(());
+        }
+        // The thread is ending, or a signal came during a lookup: a session for this call alone.
+        let mut session = Session::new(context.table().ok_or(Code::Invalid)?);
+        // SAFETY: as above.
+        unsafe { self.answer(&mut session) };
+        Ok(())
+    }
+
+    /// Answers every key of a call without null pointers.
+    ///
+    /// # Safety
+    /// As [`Call::run`].
+    unsafe fn answer(self, session: &mut Session) {
+        let Session { table, rows, scratches, matches } = session;
+        let of_category = &table.of_category[..self.categories];
+        let asked = of_category.iter().fold(0, |all, of| all | of);
+        let mut keys = [std::ptr::null(); CHUNK];
+        for start in (0..self.num).step_by(CHUNK) {
+            let count = CHUNK.min(self.num - start);
+            for (at, key) in keys[..count].iter_mut().enumerate() {
+                // SAFETY: the caller's promise: `num` pointers.
+                *key = unsafe { self.data.add(start + at).read_unaligned() };
+            }
+            // SAFETY: each pointer leads to a whole key, so to the span of the plan.
+            unsafe { table.gather.gather(&keys[..count], rows.words_mut()) };
+            let keys = rows.keys().slice(0, count);
+            let lanes = table.engines.iter().zip(scratches.iter_mut()).zip(matches.chunks_exact_mut(CHUNK));
+            for (number, ((engine, scratch), matches)) in lanes.enumerate() {
+                if asked >> number & 1 == 1 {
+                    engine.classify_batch(scratch, keys, &mut matches[..count]);
+                }
+            }
+            // SAFETY: the caller's promise: room for the results of all keys.
+            let results = unsafe { self.results.add(start * self.categories) };
+            match of_category {
+                // SAFETY: `count` results are within the room.
+                [of] if of.count_ones() == 1 => unsafe {
+                    let matches = &matches[of.trailing_zeros() as usize * CHUNK..][..count];
+                    for (at, found) in matches.iter().enumerate() {
+                        results.add(at).write_unaligned(userdata(*found));
+                    }
+                },
+                _ => {
+                    for key in 0..count {
+                        for (category, &of) in of_category.iter().enumerate() {
+                            let result = userdata(best(matches, of, key));
+                            // SAFETY: `count * categories` results are within the room.
+                            unsafe { results.add(key * self.categories + category).write_unaligned(result) };
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the user data of a rule, which its id holds; 0 without a match.
+#[inline(always)]
+fn userdata(found: Option<Match>) -> u32 {
+    found.map_or(0, |found| found.rule.reuse())
+}
+
+/// Returns the best answer for a key among the engines `of`.
+fn best(matches: &[Option<Match>], mut of: u16, key: usize) -> Option<Match> {
+    let mut best = None;
+    while of != 0 {
+        let found = matches[of.trailing_zeros() as usize * CHUNK + key];
+        if let Some(found) = found.filter(|found| Match::wins(found.priority, &best)) {
+            best = Some(found);
+        }
+        of &= of - 1;
+    }
+    best
+}
+
+impl Session {
+    fn new(table: Arc<Table>) -> Self {
+        let mut rows = KeyBuf::new(&table.schema);
+        let _zeros = rows.push_rows(CHUNK);
+        let scratches = table.engines.iter().map(|engine| engine.scratch()).collect();
+        let matches = vec![None; table.engines.len() * CHUNK];
+        Self { table, rows, scratches, matches }
+    }
+}
+
+/// Moves the session of this version to the front, or makes one. Sessions of retired tables are dropped.
+///
+/// Returns `None` if the context has no table any more.
+#[cold]
+fn find(sessions: &mut Vec<Session>, context: &Context, version: u64) -> Option<()> {
+    sessions.retain(|session| !session.table.is_retired.load(Ordering::Relaxed));
+    match sessions.iter().position(|session| session.table.version == version) {
+        Some(at) => sessions[..=at].rotate_right(1),
+        None => {
+            let table = context.table()?;
+            sessions.insert(0, Session::new(table));
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+pub(crate) fn sessions() -> usize {
+    SESSIONS.with(|sessions| sessions.borrow().len())
+}

@@ -1,0 +1,245 @@
+//! Contexts: handles that C holds, and the registry of them.
+//!
+//! The memory of a handle is never returned to the system, but used again for another context. A handle that was freed
+//! can thus be told from a live one by its magic word.
+//!
+//! # Invariants
+//! - A live handle has the magic word, and a freed one has not (test `a_freed_handle_is_refused` of `tests/freed.rs`).
+//! - `version` is that of the table in `built`, or 0 without one (`Context::publish`).
+
+use std::ffi::CStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::abi::{Code, MemHook, NAME_SIZE};
+use crate::kept::{Head, Kept};
+use crate::table::{Checked, Table};
+use crate::{abi, eal};
+
+const MAGIC: u64 = 0x6669_7273_746d_6163;
+
+/// Context, as a handle of C: opaque, and aligned to cache lines because its version is read by each call.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Context {
+    magic: AtomicU64,
+    /// Version of the table; 0 without one.
+    pub(crate) version: AtomicU64,
+    pub(crate) algorithm: AtomicI32,
+    /// Name without NUL; a lock of its own, so that names are compared beside a build.
+    name: Mutex<Vec<u8>>,
+    built: Mutex<Option<Arc<Table>>>,
+    pub(crate) rules: Mutex<Rules>,
+}
+
+/// Rules and parameters of a context.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    pub(crate) socket_id: i32,
+    pub(crate) rule_size: u32,
+    pub(crate) max_rules: u32,
+    pub(crate) kept: Kept,
+    pub(crate) hook: Hook,
+}
+
+/// Memory hook of DPDK 26.03 and later, which is kept for the caller alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hook(pub(crate) Option<MemHook>);
+
+// SAFETY: its pointers are only handed back to the caller, never followed here.
+unsafe impl Send for Hook {}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table").field("version", &self.version).field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+/// Locks a mutex, whatever happened to the thread that held it before.
+///
+/// A panic leaves no broken value behind, because every change ends by one assignment.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Default)]
+struct Registry {
+    /// Live contexts, in the order of their creation.
+    live: Vec<&'static Context>,
+    /// Handles to be used again.
+    free: Vec<&'static Context>,
+}
+
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { live: Vec::new(), free: Vec::new() });
+
+/// Returns the name as far as names are compared: 32 bytes, of which C keeps 31.
+fn compared(name: &CStr) -> &[u8] {
+    let bytes = name.to_bytes();
+    &bytes[..bytes.len().min(NAME_SIZE)]
+}
+
+/// Returns the context of a name.
+pub(crate) fn existing(name: &CStr) -> Option<&'static Context> {
+    lock(&REGISTRY).named(compared(name))
+}
+
+/// Returns every live context.
+pub(crate) fn all() -> Vec<&'static Context> {
+    lock(&REGISTRY).live.clone()
+}
+
+/// Returns the live context of a handle that may be null, freed or no handle at all.
+pub(crate) fn find(handle: *const Context) -> Option<&'static Context> {
+    lock(&REGISTRY).live.iter().copied().find(|&context| std::ptr::eq(context, handle))
+}
+
+/// Creates a context, or returns the one that has the name.
+///
+/// # Errors
+/// If there is no memory, or the socket does not exist.
+pub(crate) fn create(name: &CStr, param: &abi::Param) -> Result<&'static Context, Code> {
+    let mut registry = lock(&REGISTRY);
+    if let Some(context) = registry.named(compared(name)) {
+        return Ok(context);
+    }
+    if !eal::has_socket(param.socket_id) {
+        return Err(Code::NoMemory);
+    }
+    registry.live.try_reserve(1).map_err(|_| Code::NoMemory)?;
+    let context = registry.free.pop().unwrap_or_else(|| Box::leak(Box::new(Context::new())));
+    let kept = &compared(name)[..name.count_bytes().min(NAME_SIZE - 1)];
+    *lock(&context.name) = kept.to_vec();
+    *lock(&context.rules) = Rules {
+        socket_id: param.socket_id,
+        rule_size: param.rule_size,
+        max_rules: param.max_rule_num,
+        kept: Kept::new(param.rule_size as usize),
+        hook: Hook(None),
+    };
+    context.algorithm.store(eal::best_algorithm(), Ordering::Relaxed);
+    context.magic.store(MAGIC, Ordering::Release);
+    registry.live.push(context);
+    Ok(context)
+}
+
+/// Frees the context of a handle; does nothing if it is no live one.
+pub(crate) fn free(handle: *const Context) {
+    let mut registry = lock(&REGISTRY);
+    let Some(at) = registry.live.iter().position(|&context| std::ptr::eq(context, handle)) else { return };
+    let context = registry.live.remove(at);
+    context.magic.store(0, Ordering::Release);
+    drop(registry);
+    context.publish(None);
+    *lock(&context.rules) = Rules::default();
+    lock(&REGISTRY).free.push(context);
+}
+
+impl Registry {
+    fn named(&self, name: &[u8]) -> Option<&'static Context> {
+        self.live.iter().copied().find(|context| *lock(&context.name) == name)
+    }
+}
+
+impl Context {
+    fn new() -> Self {
+        Self {
+            magic: AtomicU64::new(0),
+            version: AtomicU64::new(0),
+            algorithm: AtomicI32::new(0),
+            name: Mutex::new(Vec::new()),
+            built: Mutex::new(None),
+            rules: Mutex::new(Rules::default()),
+        }
+    }
+
+    /// Returns the context of a handle, for lookups: null, unaligned and freed handles are refused.
+    ///
+    /// # Safety
+    /// Without these, the handle must come from this library.
+    #[inline]
+    pub(crate) unsafe fn of<'a>(handle: *const Self) -> Result<&'a Self, Code> {
+        if handle.is_null() || !handle.is_aligned() {
+            return Err(Code::Invalid);
+        }
+        // SAFETY: the memory of a handle is never returned to the system.
+        let context = unsafe { &*handle };
+        if context.magic.load(Ordering::Acquire) == MAGIC { Ok(context) } else { Err(Code::Invalid) }
+    }
+
+    /// Returns the table, if there is one.
+    pub(crate) fn table(&self) -> Option<Arc<Table>> {
+        lock(&self.built).clone()
+    }
+
+    /// Replaces the table.
+    pub(crate) fn publish(&self, table: Option<Table>) {
+        let version = table.as_ref().map_or(0, |table| table.version);
+        let mut built = lock(&self.built);
+        let old = std::mem::replace(&mut *built, table.map(Arc::new));
+        self.version.store(version, Ordering::Release);
+        drop(built);
+        if let Some(old) = old {
+            old.is_retired.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds rules, or none of them.
+    ///
+    /// # Errors
+    /// If a rule has no category or a wrong priority, or there is no room.
+    ///
+    /// # Safety
+    /// `rules` must lead to `count` rules of the context's size.
+    pub(crate) unsafe fn add(&self, rules: *const u8, count: usize) -> Result<(), Code> {
+        let mut own = lock(&self.rules);
+        let size = own.rule_size as usize;
+        if rules.is_null() || size < abi::RULE_HEAD {
+            return Err(Code::Invalid);
+        }
+        // SAFETY: the caller's promise. Bytes have no alignment.
+        let rule = |at: usize| unsafe { std::slice::from_raw_parts(rules.add(at * size), size) };
+        let is_good = |head: Head| head.category_mask & 0xFFFF != 0 && (1..=abi::MAX_PRIORITY).contains(&head.priority);
+        if !(0..count).all(|at| is_good(Head::of(rule(at)))) {
+            return Err(Code::Invalid);
+        }
+        if own.kept.len() + count > own.max_rules as usize {
+            return Err(Code::NoMemory);
+        }
+        own.kept.reserve(count).map_err(|_| Code::NoMemory)?;
+        (0..count).for_each(|at| own.kept.push(rule(at)));
+        Ok(())
+    }
+
+    /// Returns the name.
+    pub(crate) fn name(&self) -> Vec<u8> {
+        lock(&self.name).clone()
+    }
+
+    /// Builds the table of a configuration. Lookups use the old one until then.
+    ///
+    /// # Errors
+    /// If the configuration is wrong, the old table stays. As for [`Table::build`] otherwise, and there is no table then.
+    pub(crate) fn build(&self, categories: u32, defs: &[abi::FieldDef], max_size: usize) -> Result<(), Code> {
+        let mut own = lock(&self.rules);
+        let size = own.rule_size as usize;
+        let config = Checked::new(categories, defs, max_size, size)?;
+        // The original has destroyed its table by now, so a build that panics must leave none, either.
+        let built = catch_unwind(AssertUnwindSafe(|| {
+            own.kept.pack().map_err(|_| Code::NoMemory)?;
+            Table::build(&own.kept, &config, size)
+        }));
+        let table = built.unwrap_or(Err(Code::Invalid));
+        let result = table.as_ref().map(|_| ()).map_err(|&code| code);
+        self.publish(table.ok());
+        result
+    }
+
+    /// Removes every rule; the table stays unless `with_table`.
+    pub(crate) fn reset(&self, with_table: bool) {
+        lock(&self.rules).kept.clear();
+        if with_table {
+            self.publish(None);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Built table: engines for the categories, and the plan of reading keys.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use firstmatch_core::engines::{bit_select, linear, tuple};
+use firstmatch_core::rule::{Lowered, Priority, Regions};
+use firstmatch_core::{Budget, BuildError, Classifier, Match, RuleId, Schema};
+
+use crate::abi::{self, Code, FieldDef, MAX_CATEGORIES};
+use crate::categories::{Members, Split};
+use crate::fields::{Fields, Lowering};
+use crate::gather::Gather;
+use crate::kept::{Head, Kept};
+
+/// Number of regions up to which a list of them is as fast as any structure.
+const FEW: usize = 8;
+/// Regions that one lookup may test in the worst case before another engine is compared.
+const MOST_TESTS: usize = 4096;
+/// Bytes of a build for each region and word, beside the engine.
+///
+/// An estimate: a build that finds less memory is refused before it begins, because a collection that cannot grow ends
+/// the process.
+const BUILD_BYTES: usize = 64;
+
+/// Checked configuration of a build.
+#[derive(Clone, Debug)]
+pub(crate) struct Checked {
+    pub(crate) categories: u32,
+    pub(crate) fields: Fields,
+    /// Limit on the bytes of the table.
+    pub(crate) max_bytes: usize,
+}
+
+impl Checked {
+    /// Checks the parts of a configuration.
+    ///
+    /// # Errors
+    /// If it has no category or field, more than 16 or 64 of them, or a wrong definition.
+    pub(crate) fn new(categories: u32, defs: &[FieldDef], max_size: usize, rule_size: usize) -> Result<Self, Code> {
+        if !(1..=MAX_CATEGORIES).contains(&categories) || defs.len() > abi::MAX_FIELDS {
+            return Err(Code::Invalid);
+        }
+        let max_bytes = if max_size == 0 { usize::MAX } else { max_size };
+        Ok(Self { categories, fields: Fields::new(defs, rule_size)?, max_bytes })
+    }
+
+    fn categories_of(&self, mask: u32) -> u32 {
+        mask & (u32::MAX >> (32 - self.categories))
+    }
+}
+
+/// Engines and everything else that a lookup reads.
+pub(crate) struct Table {
+    /// Number of the table in this process, never used again and never 0.
+    pub(crate) version: u64,
+    /// Whether another table has taken its place, so that threads should let go of it.
+    pub(crate) is_retired: AtomicBool,
+    pub(crate) categories: u32,
+    pub(crate) schema: Schema,
+    pub(crate) gather: Gather,
+    pub(crate) engines: Vec<Box<dyn Classifier>>,
+    /// Engines of each category, as bits.
+    pub(crate) of_category: [u16; MAX_CATEGORIES as usize],
+}
+
+/// Rule in the order of a lookup.
+#[derive(Clone, Copy)]
+struct Ordered {
+    priority: Priority,
+    index: u32,
+    mask: u32,
+}
+
+/// Returns the priority of a rule among all; the smaller wins.
+///
+/// Among rules of the same priority the last added wins.
+fn priority(head: Head, index: u32) -> Priority {
+    let above = (i64::from(abi::MAX_PRIORITY) + 1 - i64::from(head.priority)) as u64;
+    Priority(above << 32 | u64::from(u32::MAX - index))
+}
+
+impl Table {
+    /// Builds a table of the rules that have one of the built categories.
+    ///
+    /// # Errors
+    /// If there is no such rule or one is malformed, the table would exceed its limit, or there is no memory.
+    pub(crate) fn build(rules: &Kept, config: &Checked, rule_size: usize) -> Result<Self, Code> {
+        let mut rule = vec![0; rule_size];
+        let mut order = Vec::new();
+        order.try_reserve_exact(rules.len()).map_err(|_| Code::NoMemory)?;
+        let mut constrained = vec![false; config.fields.len()];
+        for index in 0..rules.len() {
+            rules.read(index, &mut rule);
+            let head = Head::of(&rule);
+            let mask = config.categories_of(head.category_mask);
+            if mask != 0 {
+                config.fields.check(&rule, &mut constrained)?;
+                order.push(Ordered { priority: priority(head, index as u32), index: index as u32, mask });
+            }
+        }
+        if order.is_empty() {
+            return Err(Code::Invalid);
+        }
+        order.sort_unstable_by_key(|ordered| ordered.priority);
+        let fields = config.fields.clone().without_open(&constrained);
+        let (schema, masks) = (fields.schema(), order.iter().map(|ordered| ordered.mask).collect::<BTreeSet<_>>());
+        let split = Split::new(&masks, config.categories);
+        let gather = Gather::new(fields.plan(&schema));
+        let mut engines = Vec::with_capacity(split.engines.len());
+        let mut left = config.max_bytes.checked_sub(gather.bytes()).ok_or(Code::TooLarge)?;
+        for &members in &split.engines {
+            let lowered = lower(rules, &order, members, &fields, &schema, &mut rule)?;
+            let engine = engine(&lowered, left)?;
+            left = left.checked_sub(engine.stats().total_bytes()).ok_or(Code::TooLarge)?;
+            engines.push(engine);
+        }
+        static VERSION: AtomicU64 = AtomicU64::new(1);
+        Ok(Self {
+            version: VERSION.fetch_add(1, Ordering::Relaxed),
+            is_retired: AtomicBool::new(false),
+            categories: config.categories,
+            schema,
+            gather,
+            engines,
+            of_category: split.of_category,
+        })
+    }
+
+    /// Number of bytes on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        let engines = self.engines.iter().map(|engine| size_of_val(&**engine) + engine.stats().total_bytes());
+        size_of::<Self>() + self.gather.bytes() + engines.sum::<usize>()
+    }
+}
+
+/// Lowers the rules of one engine. The id of a rule has the user data, so that a lookup needs no array of them.
+fn lower(
+    rules: &Kept,
+    order: &[Ordered],
+    members: Members,
+    fields: &Fields,
+    schema: &Schema,
+    rule: &mut [u8],
+) -> Result<Lowered, Code> {
+    let count = order.iter().filter(|ordered| members.has(ordered.mask)).count();
+    reserve(count.saturating_mul(fields.words()).saturating_mul(BUILD_BYTES))?;
+    let mut lowered = Lowered::empty(schema);
+    let (mut lowering, mut regions) = (Lowering::new(fields), Regions::new(fields.words()));
+    let of_engine = order.iter().filter(|ordered| members.has(ordered.mask));
+    for (slot, ordered) in (0..).zip(of_engine) {
+        rules.read(ordered.index as usize, rule);
+        lowering.lower(rule, &mut regions)?;
+        let id = RuleId::new(slot, Head::of(rule).userdata);
+        let pushed = lowered.push_rule(Match { rule: id, priority: ordered.priority }, &regions);
+        pushed.map_err(|_| Code::Invalid)?;
+    }
+    Ok(lowered)
+}
+
+/// Checks that `bytes` bytes can be allocated.
+fn reserve(bytes: usize) -> Result<(), Code> {
+    Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| Code::NoMemory)
+}
+
+/// Builds the engine for rules, within `bytes` bytes.
+///
+/// No clock decides, so that equal rules have equal engines: a list for a few regions, otherwise `bit_select`. Where
+/// that may test many regions, because no bits tell the rules apart, TupleMerge is taken if it tests fewer.
+fn engine(lowered: &Lowered, bytes: usize) -> Result<Box<dyn Classifier>, Code> {
+    let budget = Budget { run_bytes: bytes };
+    let code = |error: BuildError| if error.budget_exceeded() { Code::TooLarge } else { Code::NoMemory };
+    if lowered.regions().len() <= FEW {
+        let config = linear::Config { budget, ..Default::default() };
+        return Ok(Box::new(linear::Linear::build(lowered, &config).map_err(code)?));
+    }
+    let config = bit_select::Config { budget, ..Default::default() };
+    let selected = bit_select::BitSelect::build(lowered, &config);
+    let tests = selected.as_ref().map_or(usize::MAX, |engine| engine.stats().worst_tests);
+    if tests > MOST_TESTS {
+        let config = tuple::Config { budget, ..Default::default() };
+        if let Ok(other) = tuple::TupleMerge::build(lowered, &config)
+            && other.stats().worst_tests < tests
+        {
+            return Ok(Box::new(other));
+        }
+    }
+    Ok(Box::new(selected.map_err(code)?))
+}

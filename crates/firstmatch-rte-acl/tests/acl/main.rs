@@ -1,0 +1,10 @@
+//! Tests of the functions of C: answers beside a definition that walks the rules, error codes, and memory.
+#![expect(unsafe_code, reason = "functions of C; every pointer leads to memory of the test")]
+
+mod codes;
+mod guard;
+mod layers;
+mod oracle;
+mod random;
+mod script;
+mod threads;
