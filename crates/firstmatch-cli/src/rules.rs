@@ -256,8 +256,11 @@ impl Loaded {
         Ok(wire::Config { metadata: metadata.unwrap_or(config.metadata), ..config })
     }
 
-    /// Returns the verdict for a classified packet.
-    pub(crate) fn verdict(&self, answer: Option<Match>) -> Verdict {
+    /// Returns the verdict on a packet.
+    pub(crate) fn verdict(&self, outcome: wire::Outcome, answer: Option<Match>) -> Verdict {
+        if !outcome.is_classified() {
+            return self.file.policy.unknown;
+        }
         let rule = answer.and_then(|found| self.rule(found.rule));
         rule.map_or(self.file.policy.default, |rule| rule.action.into())
     }

@@ -42,8 +42,7 @@ impl Writer {
         let packets = stretch.batch.records().iter().zip(&stretch.answers);
         for (number, (record, answer)) in (stretch.first..).zip(packets) {
             let rule = answer.and_then(|found| loaded.rule(found.rule));
-            let verdict =
-                if record.outcome.is_classified() { loaded.verdict(*answer) } else { loaded.file.policy.unknown };
+            let verdict = loaded.verdict(record.outcome, *answer);
             self.row(&[
                 &number.to_string(),
                 record.outcome.name(),

@@ -287,7 +287,7 @@ impl Job<'_> {
         self.is_no_trace = fault.is_some() && feed.is_unread_trace();
         packets.is_trace = !feed.has_lengths();
         if !self.nanos.any() && self.held.is_none() {
-            self.engines.replay(&stretch, &mut self.nanos);
+            self.engines.replay(&stretch.batch, &mut self.nanos);
         }
         let warning = |cut: &Cut| match self.stop.signal() {
             Some(signal) => format!("{name}: {} ended the input; what follows was not read", signal.name()),
@@ -318,7 +318,7 @@ impl Job<'_> {
                 Err(error) => return Ok((reader, Some(error))),
             }
             stretch.parse();
-            self.engines.classify(stretch, &mut self.nanos);
+            self.engines.classify(&stretch.batch, &mut stretch.answers, &mut self.nanos);
             self.tally.add(stretch.batch.records(), &stretch.answers);
             self.tally.rule_cache = self.engines.rule_cache_counts();
             self.take(stretch)?;

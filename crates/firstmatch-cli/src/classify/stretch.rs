@@ -157,8 +157,6 @@ pub(super) struct Stretch {
     keep_packets: bool,
     /// Answer for each packet; `None` also for packets that are not classified.
     pub(super) answers: Vec<Option<Match>>,
-    /// Answers for the rows of each schema.
-    rows: Vec<Vec<Option<Match>>>,
     /// Number of the first packet, from 0.
     pub(super) first: u64,
     /// Number of the stretch, from 0, if several workers share the input.
@@ -184,14 +182,12 @@ impl Reader {
     /// Returns an empty stretch for the packets that the source delivers.
     pub(super) fn stretch(&self, rules: &RuleSet, keep_packets: bool) -> Result<Stretch, NoSource> {
         let batch = self.feed.batch(&self.config, rules)?;
-        let rows = vec![Vec::new(); rules.schemas().len()];
         Ok(Stretch {
             frames: Frames::default(),
             batch,
             packets: Vec::new(),
             keep_packets,
             answers: Vec::new(),
-            rows,
             first: 0,
             number: 0,
         })
@@ -291,7 +287,7 @@ impl Stretch {
 
     /// Appends the keys of each schema to those in `held`.
     pub(super) fn hold(&self, held: &mut Vec<KeyBuf>) {
-        held.resize_with(self.rows.len(), || KeyBuf::new(self.batch.extractor(0).schema()));
+        held.resize_with(self.batch.schemas(), || KeyBuf::new(self.batch.extractor(0).schema()));
         for (schema, held) in held.iter_mut().enumerate() {
             let keys = self.batch.keys(schema);
             if held.is_empty() {
@@ -310,12 +306,14 @@ pub(super) struct Engines {
     classifiers: Arc<[Box<dyn Classifier>]>,
     scratches: Vec<Scratch>,
     batch: usize,
+    /// Answers to the rows of one schema, where other packets lie between.
+    by_row: Vec<Option<Match>>,
 }
 
 impl Engines {
     pub(super) fn new(classifiers: Arc<[Box<dyn Classifier>]>, batch: usize) -> Self {
         let scratches = classifiers.iter().map(Classifier::scratch).collect();
-        Self { classifiers, scratches, batch }
+        Self { classifiers, scratches, batch, by_row: Vec::new() }
     }
 
     pub(super) fn classifiers(&self) -> &Arc<[Box<dyn Classifier>]> {
@@ -343,42 +341,40 @@ impl Engines {
         }
     }
 
-    /// Classifies every packet of a stretch.
-    pub(super) fn classify(&mut self, stretch: &mut Stretch, timing: &mut Streamed) {
-        let Stretch { batch, rows, answers, .. } = stretch;
-        let mut count = 0;
-        for (schema, rows) in rows.iter_mut().enumerate() {
-            rows.clear();
-            rows.resize(batch.keys(schema).len(), None);
-            count += rows.len();
-        }
-        let start = cpu_time();
-        for (schema, rows) in rows.iter_mut().enumerate() {
-            self.classify_keys(schema, batch.keys(schema), rows);
-        }
-        timing.add(count, start);
+    /// Classifies every packet of `batch` into `answers`, and adds the time of that.
+    pub(super) fn classify(&mut self, batch: &Batch, answers: &mut Vec<Option<Match>>, timing: &mut Streamed) {
         answers.clear();
         answers.resize(batch.len(), None);
-        for (schema, rows) in rows.iter().enumerate() {
-            batch.scatter(schema, rows, answers);
-        }
+        let start = cpu_time();
+        let count = self.look_up(batch, answers);
+        timing.add(count, start);
     }
 
-    /// Classifies a short stretch again and again, until all rounds together can be timed.
-    pub(super) fn replay(&mut self, stretch: &Stretch, timing: &mut Streamed) {
-        let mut rows = stretch.rows.clone();
-        let once: usize = rows.iter().map(Vec::len).sum();
+    /// Classifies a short batch again and again, until all rounds together can be timed.
+    pub(super) fn replay(&mut self, batch: &Batch, timing: &mut Streamed) {
+        let mut answers = vec![None; batch.len()];
+        let once = self.look_up(batch, &mut answers);
         if once == 0 {
             return;
         }
         let times = STRETCH.div_ceil(once);
         let start = cpu_time();
         for _ in 0..times {
-            for (schema, rows) in rows.iter_mut().enumerate() {
-                self.classify_keys(schema, stretch.batch.keys(schema), rows);
-            }
-            black_box(&rows);
+            black_box(self.look_up(batch, &mut answers));
         }
         timing.add(once * times, start);
+    }
+
+    /// Looks up the rows of every schema; returns their number.
+    fn look_up(&mut self, batch: &Batch, answers: &mut [Option<Match>]) -> usize {
+        let (mut by_row, mut count) = (std::mem::take(&mut self.by_row), 0);
+        for schema in 0..batch.schemas() {
+            batch.look_up(schema, &mut by_row, answers, |keys, answers| {
+                self.classify_keys(schema, keys, answers);
+                count += answers.len();
+            });
+        }
+        self.by_row = by_row;
+        count
     }
 }

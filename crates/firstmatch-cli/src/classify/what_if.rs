@@ -6,12 +6,13 @@ use std::path::Path;
 use anyhow::bail;
 use firstmatch_core::engines::registry::Settings;
 use firstmatch_core::policy::Verdict;
-use firstmatch_core::{Classifier, Match, RuleId, Scratch};
-use firstmatch_net::wire::{self, Batch, Record};
+use firstmatch_core::{Match, RuleId};
+use firstmatch_net::wire::{self, Batch};
 use serde::Serialize;
 
-use super::stretch::{Feed, Packet, Stretch};
+use super::stretch::{Engines, Feed, Packet, Stretch};
 use super::tally::Count;
+use super::timing::Streamed;
 use crate::args::ClassifyArgs;
 use crate::engines;
 use crate::rules::{self, Loaded};
@@ -20,11 +21,9 @@ use crate::rules::{self, Loaded};
 pub(super) struct WhatIf {
     pub(super) loaded: Loaded,
     config: wire::Config,
-    engines: Vec<Box<dyn Classifier>>,
-    scratches: Vec<Scratch>,
+    engines: Engines,
     /// Batch for the packets of the input at hand.
     batch: Option<Batch>,
-    rows: Vec<Option<Match>>,
     answers: Vec<Option<Match>>,
     /// Packets whose verdict changes, by rule and verdict before and after.
     changed: HashMap<[(Option<RuleId>, Verdict); 2], Count>,
@@ -73,9 +72,8 @@ impl WhatIf {
                 return Ok(None);
             }
         };
-        let scratches = engines.iter().map(Classifier::scratch).collect();
-        let (rows, answers, changed) = (Vec::new(), Vec::new(), HashMap::new());
-        Ok(Some(Self { loaded, config, engines, scratches, batch: None, rows, answers, changed }))
+        let engines = Engines::new(engines.into(), args.batch.into());
+        Ok(Some(Self { loaded, config, engines, batch: None, answers: Vec::new(), changed: HashMap::new() }))
     }
 
     /// Prepares for the packets of another input, which the rules `own` are for.
@@ -95,20 +93,10 @@ impl WhatIf {
         for (packet, record) in stretch.packets.iter().zip(stretch.batch.records()) {
             Packet::push(packet, batch, record.bytes);
         }
-        self.answers.clear();
-        self.answers.resize(batch.len(), None);
-        for (schema, (engine, scratch)) in self.engines.iter().zip(&mut self.scratches).enumerate() {
-            batch.look_up(schema, &mut self.rows, &mut self.answers, |keys, answers| {
-                engine.classify_batch(scratch, keys, answers);
-            });
-        }
-        let verdict = |loaded: &Loaded, record: &Record, answer: Option<Match>| match record.outcome.is_classified() {
-            true => loaded.verdict(answer),
-            false => loaded.file.policy.unknown,
-        };
+        self.engines.classify(batch, &mut self.answers, &mut Streamed::default());
         let both = stretch.batch.records().iter().zip(&stretch.answers).zip(batch.records().iter().zip(&self.answers));
         for ((before, &first), (after, &second)) in both {
-            let verdicts = [verdict(own, before, first), verdict(&self.loaded, after, second)];
+            let verdicts = [own.verdict(before.outcome, first), self.loaded.verdict(after.outcome, second)];
             if verdicts[0] != verdicts[1] {
                 let rule = |answer: Option<Match>| answer.map(|found| found.rule);
                 let key = [(rule(first), verdicts[0]), (rule(second), verdicts[1])];

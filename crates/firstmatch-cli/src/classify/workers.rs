@@ -85,7 +85,7 @@ struct Classify {
 impl Classify {
     fn work(&mut self, mut stretch: Stretch) -> Option<Stretch> {
         stretch.parse();
-        self.engines.classify(&mut stretch, &mut self.nanos);
+        self.engines.classify(&stretch.batch, &mut stretch.answers, &mut self.nanos);
         self.tally.add(stretch.batch.records(), &stretch.answers);
         if stretch.number.is_multiple_of(self.shared.every) {
             return Some(stretch);
