@@ -122,6 +122,13 @@ stage_dpdk() {
 has_valgrind() { command -v valgrind >/dev/null; }
 has_dpdk() { pkg-config --exists libdpdk 2>/dev/null; }
 
+# The shared libraries for C programs, and DPDK's own programs over them beside the original.
+stage_rte_acl() {
+    local target=${CARGO_TARGET_DIR:-target}
+    PROFILE=release crates/firstmatch-rte-acl/link.sh "$target/rte-acl"
+    crates/firstmatch-rte-acl/tests/programs.sh "$target/rte-acl"
+}
+
 # The report in a browser, by the program that the stage `lab` built. Where Debian's chromium is missing and can be
 # installed, it is, in under a minute.
 stage_report() { crates/firstmatch-lab/tests/report.sh; }
@@ -173,7 +180,7 @@ stage_captures() {
     cargo test -p firstmatch-net --locked --test captures
 }
 
-all=(fmt clippy doc deny shell words package aarch64 fuzz_check dpdk test loom readme lab report)
+all=(fmt clippy doc deny shell words package aarch64 fuzz_check dpdk test loom readme lab rte_acl report)
 on_request=(growth fuzz churn beside plane captures)
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
 for stage in "${stages[@]}"; do
