@@ -125,10 +125,6 @@ pub(crate) trait BaseEngine: Engine + Base + Sized {
     const IS_LIST: bool = false;
     /// Whether it takes changes in place.
     const CHANGES_IN_PLACE: bool = false;
-    /// Number of regions in a bucket above which it is not built beside another candidate.
-    ///
-    /// The buckets are those of a sample of 1,024 regions. Engines without such a limit have no sample.
-    const LONGEST_BUCKET: Option<usize> = None;
 
     /// Builds the base.
     ///

@@ -83,12 +83,6 @@ macro_rules! bases {
                 }
             }
 
-            pub(crate) fn longest_bucket(self) -> Option<usize> {
-                match self {
-                    $(Self::$kind => <$folder::$engine as BaseEngine>::LONGEST_BUCKET,)*
-                }
-            }
-
             pub(crate) fn build_bytes(self, set: &Lowered, is_forced: bool) -> usize {
                 match self {
                     $(Self::$kind => <$folder::$engine as BaseEngine>::build_bytes(set, is_forced),)*

@@ -46,18 +46,6 @@ pub enum Outcome {
         /// Tests of a lookup in the worst case.
         tests: usize,
     },
-    /// It takes too much memory for its speed.
-    ///
-    /// It has more than 1 MiB and four times the bytes of another, which takes at most twice as long on any traffic.
-    Heavy {
-        /// Bytes of the candidate.
-        bytes: usize,
-    },
-    /// It was not built, because with 1,024 of the regions alone it is far slower than another with all.
-    Sampled {
-        /// Measured picoseconds a packet with 1,024 of the regions.
-        picoseconds: u64,
-    },
     /// Its build was abandoned: another fits, and this one takes far longer than for most rules.
     LongBuild {
         /// [Region visits](super::Limits::build_visits) made so far.
@@ -78,11 +66,6 @@ pub enum Outcome {
         /// Bytes that the kind allows itself.
         allowed: usize,
     },
-    /// It would take long to build, because many regions would share a bucket.
-    LongBuckets {
-        /// Number of regions in the largest bucket, of 1,024 of the regions.
-        longest: usize,
-    },
     /// The choice before this one decided.
     ///
     /// Its kind was kept, or one was chosen that changes in place, because rules change. That happens
@@ -101,12 +84,6 @@ impl fmt::Display for Outcome {
             Self::HardlyFaster { tests } => {
                 write!(f, "not taken: up to {tests} tests a packet, a hundred times another's, and not twice as fast")
             }
-            Self::Heavy { bytes } => {
-                write!(f, "not taken: {bytes} bytes, four times another's, and not twice as fast")
-            }
-            Self::Sampled { picoseconds } => {
-                write!(f, "not built: of 1024 of the regions alone it takes {:.1} ns", *picoseconds as f64 / 1e3)
-            }
             Self::LongBuild { visits } => write!(f, "not taken: unfinished after {visits} region visits"),
             Self::NotAsked => f.write_str("not tried: another was asked for"),
             Self::NotNeeded => f.write_str("not tried: an earlier one fits"),
@@ -114,15 +91,25 @@ impl fmt::Display for Outcome {
             Self::Outgrown { needed, allowed } => {
                 write!(f, "not built: it would hold {needed} bytes or more, and is of use up to {allowed}")
             }
-            Self::LongBuckets { longest } => {
-                write!(f, "not tried: of 1024 of the regions {longest} would share a bucket")
-            }
             Self::Kept => f.write_str("not tried: the choice before decided"),
         }
     }
 }
 
 /// Candidate for the base, with its outcome.
+///
+/// ```
+/// use firstmatch_core::live::{Config, Engine};
+/// use firstmatch_core::rule::{ExpansionLimits, lower};
+///
+/// let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let rules = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
+/// for candidate in Engine::build(&rules, &Config::default())?.explain().candidates {
+///     println!("{}: {candidate}", candidate.kind.name());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
     /// Kind of engine.

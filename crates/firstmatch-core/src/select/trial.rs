@@ -3,17 +3,13 @@
 use std::ops::{Range, RangeInclusive};
 use std::time::Instant;
 
-use super::config::Config;
 use super::strategy::Calls;
 use super::traffic::Sample;
 use crate::engine::Match;
-use crate::engine::base::Build;
-use crate::engine::budget::Visits;
-use crate::engines::registry::{AnyBase, Kind, Scratch};
+use crate::engines::registry::{AnyBase, Scratch};
 use crate::engines::shared::wide::{GOLDEN, share};
-use crate::error::BuildError;
 use crate::key::KeyBuf;
-use crate::rule::{Lowered, Priority, RuleId};
+use crate::rule::Lowered;
 
 /// Number of rounds, in each of which every candidate has its turns.
 const ROUNDS: usize = 3;
@@ -41,28 +37,6 @@ pub(crate) fn bytes(set: &Lowered) -> usize {
 /// Returns the number of keys of each sort of traffic.
 pub(crate) fn keys(set: &Lowered) -> usize {
     set.regions().len().clamp(*KEYS.start(), *KEYS.end())
-}
-
-/// Number of regions of a base that is built as a sample.
-const PROBE: usize = 1024;
-
-/// Builds a base of 1,024 of the regions, evenly spread; returns it with them.
-///
-/// It returns `None` if there are fewer regions.
-pub(crate) fn probe(kind: Kind, set: &Lowered, config: &Config) -> Result<Option<(AnyBase, Lowered)>, BuildError> {
-    let regions = set.regions().len();
-    if regions < PROBE {
-        return Ok(None);
-    }
-    let mut probe = Lowered::empty(set.schema());
-    for at in 0..PROBE {
-        // Regions of one rule need not be neighbours here, so each is a rule.
-        let rule = Match { rule: RuleId::new(at as u32, 0), priority: Priority(at as u64) };
-        probe.push(rule, set.regions().get(at * regions / PROBE));
-    }
-    let &Config { simd, seed, .. } = config;
-    let how = Build { run_bytes: usize::MAX, simd, seed, is_forced: false, visits: &Visits::default(), like: None };
-    Ok(Some((kind.build(&probe, &how)?, probe)))
 }
 
 /// Times of candidates.

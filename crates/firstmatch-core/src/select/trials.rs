@@ -19,26 +19,13 @@ use crate::rule::Lowered;
 /// The first candidate by order is chosen whose worst ratio is at most 5 % above the least. A time at most 0.25 ns
 /// above the least counts as equal.
 const TIE: (f64, f64) = (0.05, 0.25);
-/// Share of all region visits for what goes before the timing: one in this many for each.
+/// Share of all region visits that the search for unmatched keys may make: one in this many.
 const SHARE: usize = 16;
-/// Number of regions from which a sample of them is timed first, because a build with all takes seconds.
-const LARGE: usize = 1 << 15;
-/// Factor of time by which a sample rules a candidate out: with all regions it takes no less.
-const SLOW: f64 = 4.0;
-/// Number of keys that a sample is timed with.
-const KEYS: usize = 1024;
 /// Factors of worst-case tests and of speed that rule out a deep candidate.
 ///
 /// A candidate with a hundred times another's tests must be twice as fast on every sort of traffic. The lines of a
 /// lookup count where they are fewer than its tests.
 const DEEP: (usize, f64) = (100, 2.0);
-/// Bytes, factor of bytes and factor of time that rule out a heavy candidate.
-///
-/// A candidate of more than 1 MiB is ruled out by another with at most a quarter of its bytes. That one may take at
-/// most twice as long on every sort of traffic. A large base that ties in the trial loses in practice,
-/// because other programs share the cache.
-const HEAVY: (usize, usize, f64) = (1 << 20, 4, 2.0);
-
 /// Attempts of one choice.
 pub(crate) struct Trials<'a> {
     set: &'a Lowered,
@@ -59,7 +46,6 @@ struct Built {
     base: AnyBase,
     tests: usize,
     lines: usize,
-    bytes: usize,
     badness: f64,
 }
 
@@ -123,7 +109,7 @@ impl<'a> Trials<'a> {
             if self.of(kind).outcome != Outcome::NotNeeded {
                 continue;
             }
-            if let Some(outcome) = self.left_out(kind, &built, &samples, visits)? {
+            if let Some(outcome) = self.left_out(kind, &built) {
                 self.of(kind).outcome = outcome;
                 continue;
             }
@@ -178,44 +164,16 @@ impl<'a> Trials<'a> {
     }
 
     /// Returns the reason not to build a candidate beside those in `built`, if there is one.
-    ///
-    /// The samples are the ones that candidates are timed on, within `visits` region visits.
-    fn left_out(
-        &mut self,
-        kind: Kind,
-        built: &[Built],
-        samples: &[Sample],
-        visits: usize,
-    ) -> Result<Option<Outcome>, BuildError> {
-        let Some(first) = built.first() else { return Ok(None) };
-        if let Some(needed) = kind.tests_of(self.set) {
-            let keeps = built.iter().any(|built| built.badness <= 1.0);
-            let (cap, allowed) = (Cap::WorstTests, Limits::WORST_TESTS);
-            let is_deep = self.config.limits.badness(0, needed) > 1.0 && keeps;
-            return Ok(is_deep.then_some(Outcome::Deep { cap, needed, allowed }));
-        }
-        let Some(most) = kind.longest_bucket() else { return Ok(None) };
-        let Some((probe, regions)) = trial::probe(kind, self.set, self.config)? else { return Ok(None) };
-        let longest = probe.stats().longest_bucket;
-        if longest > most {
-            return Ok(Some(Outcome::LongBuckets { longest }));
-        }
-        if self.set.regions().len() < LARGE {
-            return Ok(None);
-        }
-        let few = Sample { traffic: Traffic::Rules, keys: traffic::drawn(&regions, KEYS) };
-        let [of_probe, of_first] = [(&probe, std::slice::from_ref(&few)), (&first.base, samples)]
-            .map(|(base, samples)| trial::time(&[base], samples, self.config.calls, visits / SHARE));
-        self.compared += of_probe.visits + of_first.visits;
-        // A base of all regions takes no less than this one.
-        let nanos = of_probe.nanos[0][0];
-        Ok(is_far_slower(nanos, &of_first.nanos[0]).then_some(Outcome::Sampled { picoseconds: (nanos * 1e3) as u64 }))
+    fn left_out(&self, kind: Kind, built: &[Built]) -> Option<Outcome> {
+        let needed = kind.tests_of(self.set)?;
+        let keeps = built.iter().any(|built| built.badness <= 1.0);
+        let is_deep = self.config.limits.badness(0, needed) > 1.0 && keeps;
+        is_deep.then_some(Outcome::Deep { cap: Cap::WorstTests, needed, allowed: Limits::WORST_TESTS })
     }
 
     fn built(&self, base: AnyBase) -> Built {
         let stats = base.stats();
-        let (tests, lines, bytes) = (stats.worst_tests, stats.worst_lines, stats.total_bytes());
-        Built { badness: self.badness(&base), base, tests, lines, bytes }
+        Built { badness: self.badness(&base), base, tests: stats.worst_tests, lines: stats.worst_lines }
     }
 
     /// Returns how many times as bad as the default limits the worst case of a base is.
@@ -240,9 +198,7 @@ impl<'a> Trials<'a> {
         });
     }
 
-    /// Drops candidates that are hardly faster for a far worse worst case or far more memory.
-    ///
-    /// [`DEEP`] and [`HEAVY`] have the factors.
+    /// Drops candidates that are hardly faster for a far worse worst case; [`DEEP`] has the factors.
     fn leave_hardly_faster(&mut self, built: &mut Vec<Built>, nanos: &mut Vec<Vec<f64>>) {
         let is_hardly_faster = |at: usize| {
             // A lookup that reads few lines is short, however many rules it tests with them: `bit_vector` tests 512 a line.
@@ -252,17 +208,7 @@ impl<'a> Trials<'a> {
                 others.map(|other| nanos[at].iter().zip(&nanos[other]).all(|(own, of)| own * DEEP.1 <= *of));
             faster.any(|is_faster| !is_faster)
         };
-        let is_heavy = |at: usize| {
-            let bytes = built[at].bytes;
-            let mut lighter =
-                (0..built.len()).filter(|&other| bytes > HEAVY.0 && bytes >= HEAVY.1 * built[other].bytes);
-            lighter.any(|other| nanos[at].iter().zip(&nanos[other]).all(|(own, of)| *of <= own * HEAVY.2))
-        };
-        let left_out = |at: usize| match built[at] {
-            Built { tests, .. } if is_hardly_faster(at) => Some(Outcome::HardlyFaster { tests }),
-            Built { bytes, .. } if is_heavy(at) => Some(Outcome::Heavy { bytes }),
-            _ => None,
-        };
+        let left_out = |at: usize| is_hardly_faster(at).then_some(Outcome::HardlyFaster { tests: built[at].tests });
         let outcomes: Vec<Option<Outcome>> = (0..built.len()).map(left_out).collect();
         for (built, outcome) in built.iter().zip(&outcomes) {
             let candidate = self.of(built.base.kind());
@@ -358,11 +304,6 @@ impl<'a> Trials<'a> {
             Choice { candidates, asked: self.config.strategy.forced(), timed_with, compared, is_over_defaults, wide },
         )
     }
-}
-
-/// Whether a time is far above the times `others` of another candidate on every sample.
-fn is_far_slower(nanos: f64, others: &[f64]) -> bool {
-    nanos.is_finite() && others.iter().all(|&other| nanos > other * SLOW)
 }
 
 /// Returns the bytes of candidates that are in memory side by side.

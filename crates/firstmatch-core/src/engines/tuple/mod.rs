@@ -222,9 +222,6 @@ impl Base for TupleMerge {
 
 impl BaseEngine for TupleMerge {
     const NAME: &'static str = "tuplemerge";
-    /// Regions that differ in ranges of ports alone share buckets, for example. The more there are, the longer each takes
-    /// to insert, and lookups are slow, too.
-    const LONGEST_BUCKET: Option<usize> = Some(128);
 
     fn build_base(set: &Lowered, how: &Build<'_>) -> Result<Self, BuildError> {
         let &Build { run_bytes, simd, seed, visits, .. } = how;

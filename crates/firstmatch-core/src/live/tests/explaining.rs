@@ -86,8 +86,6 @@ fn each_outcome_has_its_words() {
             Outcome::HardlyFaster { tests: 6 },
             "not taken: up to 6 tests a packet, a hundred times another's, and not twice as fast",
         ),
-        (Outcome::Heavy { bytes: 5 }, "not taken: 5 bytes, four times another's, and not twice as fast"),
-        (Outcome::Sampled { picoseconds: 1_260 }, "not built: of 1024 of the regions alone it takes 1.3 ns"),
         (Outcome::LongBuild { visits: 4 }, "not taken: unfinished after 4 region visits"),
         (Outcome::NotNeeded, "not tried: an earlier one fits"),
         (Outcome::FewRegions, "not tried: 8 regions and fewer need no structure"),
@@ -95,7 +93,6 @@ fn each_outcome_has_its_words() {
             Outcome::Outgrown { needed: 5, allowed: 3 },
             "not built: it would hold 5 bytes or more, and is of use up to 3",
         ),
-        (Outcome::LongBuckets { longest: 2 }, "not tried: of 1024 of the regions 2 would share a bucket"),
         (Outcome::Kept, "not tried: the choice before decided"),
     ] {
         assert_eq!(candidate(Kind::Linear, outcome).to_string(), text);
