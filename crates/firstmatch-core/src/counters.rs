@@ -164,6 +164,20 @@ impl Books {
 ///
 /// The counts of live rules and [`Writer::removed_count`](crate::live::Writer::removed_count) are, together, everything
 /// that was [counted](CounterShard::add).
+///
+/// ```
+/// use firstmatch_core::live::{self, Config};
+///
+/// let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let (_, writer) = live::open(rules, &Config::default())?;
+/// let telnet = writer.rules().iter().next().expect("two rules").id;
+/// let mut shard = writer.counter_shard(); // one a worker
+/// shard.add(telnet, 2, 120);
+/// let count = writer.counters().count(telnet); // any thread may ask
+/// assert_eq!((count.packets, count.bytes), (2, 120));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct RuleCounters(Arc<Books>);
 

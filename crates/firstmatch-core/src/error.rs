@@ -6,6 +6,13 @@ use std::num::NonZeroU32;
 use crate::rule::id::{Priority, RuleId};
 
 /// Fault or warning in a text, with its position.
+///
+/// ```
+/// let text = "deny tcp\npermit dport 70000\n";
+/// let error = firstmatch_formats::parse(text, &firstmatch_formats::Options::default()).expect_err("a fault");
+/// let fault = &error.faults()[0];
+/// assert_eq!((fault.line, fault.column, fault.text.as_str()), (2, 14, "permit dport 70000"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// Line, from 1.
@@ -64,6 +71,20 @@ impl Cap {
 }
 
 /// Error of building an engine.
+///
+/// ```
+/// use firstmatch_core::Budget;
+/// use firstmatch_core::engines::linear::{Config, Linear};
+/// use firstmatch_core::rule::{ExpansionLimits, lower};
+///
+/// let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let rules = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
+/// let config = Config { budget: Budget { run_bytes: 16 }, ..Config::default() };
+/// let refused = Linear::build(&rules, &config).expect_err("16 bytes are too few");
+/// assert!(refused.budget_exceeded());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
     kind: BuildErrorKind,
@@ -193,6 +214,14 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {}
 
 /// Error of a change of rules, which was refused and changed nothing.
+///
+/// ```
+/// use firstmatch_core::{RuleId, RuleSet, Schema};
+///
+/// let mut rules = RuleSet::new(Schema::ipv4());
+/// let error = rules.remove(RuleId::new(7, 0)).expect_err("there is no such rule");
+/// assert!(error.is_stale());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateError {
     kind: UpdateErrorKind,

@@ -11,6 +11,14 @@ use crate::schema::Schema;
 ///
 /// A row has [`Schema::stride`] words, of which the padding is zero. The first row is 64-byte aligned and every other
 /// one 16-byte aligned, so that rows of 8 words never straddle a cache line.
+///
+/// ```
+/// use firstmatch_core::{KeyBuf, Schema};
+///
+/// let mut keys = KeyBuf::new(&Schema::ipv4());
+/// keys.push()[..5].copy_from_slice(&[0x0A00_0001, 0xC000_0207, 50_000, 443, 6]);
+/// assert_eq!((keys.len(), keys.keys().row(0)[3]), (1, 443));
+/// ```
 #[derive(Debug)]
 pub struct KeyBuf {
     schema: Schema,

@@ -55,6 +55,19 @@ impl Differences {
 ///
 /// # Panics
 /// If the sets have different schemas.
+///
+/// ```
+/// use firstmatch_core::analyze::{Config, diff};
+/// use firstmatch_core::Policy;
+///
+/// let parse = |text| firstmatch_formats::parse(text, &firstmatch_formats::Options::default());
+/// let before = parse("family ipv4\ndeny tcp dport 23\npermit\n")?.rules;
+/// let after = parse("family ipv4\ndeny tcp dport { 22, 23 }\npermit\n")?.rules;
+/// let policy = Policy::default();
+/// let found = diff((&before, &policy), (&after, &policy), &Config::default())?;
+/// assert_eq!(found.pairs.len(), 1); // packets to port 22
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn diff(
     before: (&RuleSet, &Policy),
     after: (&RuleSet, &Policy),

@@ -86,6 +86,24 @@ const REST: usize = 5;
 /// Any classifier with a flow cache in front of it.
 ///
 /// It is an [`Engine`] itself, and [`Updatable`] where the classifier is.
+///
+/// ```
+/// use firstmatch_core::cache::flow::{Config, FlowCache};
+/// use firstmatch_core::engines::linear::{self, Linear};
+/// use firstmatch_core::rule::{ExpansionLimits, lower};
+/// use firstmatch_core::{Classifier, KeyBuf};
+///
+/// let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let rules = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
+/// let cache = FlowCache::new(Linear::build(&rules, &linear::Config::default())?, &Config::default())?;
+/// let mut keys = KeyBuf::new(cache.schema());
+/// keys.push()[..5].copy_from_slice(&[0x0A00_0001, 0xC000_0207, 50_000, 443, 6]);
+/// let mut scratch = cache.scratch(); // it holds the entries, so each thread has its own
+/// let answers = [(); 3].map(|()| cache.classify(&mut scratch, keys.keys()));
+/// assert!(answers.iter().all(|found| found.is_some_and(|found| found.rule.slot() == 1)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct FlowCache<C> {
     inner: C,
     schema: Schema,

@@ -8,6 +8,19 @@ use crate::engines::shared::Chunked;
 use crate::rule::{Action, RuleSpec};
 
 /// Parts of a rule that a decision needs beyond its match.
+///
+/// ```
+/// use firstmatch_core::live::{self, Config};
+/// use firstmatch_core::rule::Action;
+///
+/// let text = "family ipv4\n\ndeny tcp dport 23\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let (_, writer) = live::open(rules, &Config { attachments: true, ..Config::default() })?;
+/// let telnet = writer.rules().iter().next().expect("a rule").id;
+/// let attached = writer.handle().reader().read(|snapshot| snapshot.attached(telnet));
+/// assert_eq!((attached.action, attached.line.map(u32::from)), (Action::Deny, Some(3)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attached {
     /// Action of the rule.

@@ -9,6 +9,19 @@ use crate::select::{self, Calls, Limits, Strategy};
 const TRIAL: usize = 1 << 26;
 
 /// Configuration of [`meta`](super).
+///
+/// ```
+/// use firstmatch_core::Budget;
+/// use firstmatch_core::live::{Config, Kind, Limits, Strategy};
+///
+/// let config = Config {
+///     budget: Budget { run_bytes: 64 << 20 },
+///     limits: Limits { worst_tests: Some(256), ..Limits::default() },
+///     strategy: Strategy::Force(Kind::BitSelect), // without it, candidates are timed
+///     ..Config::default()
+/// };
+/// # assert_eq!(config.strategy.forced(), Some(Kind::BitSelect));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Maximum bytes of everything that readers share, in both replicas.

@@ -9,6 +9,19 @@ use crate::select::traffic::Traffic;
 use crate::select::{Candidate, Kind};
 
 /// Base that serves a rule set, the reasons for it, and what has changed since.
+///
+/// ```
+/// use firstmatch_core::live::{Config, Engine, Kind};
+/// use firstmatch_core::rule::{ExpansionLimits, lower};
+///
+/// let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let rules = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
+/// let explained = Engine::build(&rules, &Config::default())?.explain();
+/// assert_eq!((explained.rules, explained.kind), (2, Kind::Linear)); // a few regions need no structure
+/// println!("{explained}"); // every candidate, and why it was not taken
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// Number of live rules with a region in this schema.

@@ -16,6 +16,19 @@ use crate::select::choice::Before;
 /// Rebuild that has been begun: new bases, to be built from the rules of one generation.
 ///
 /// It owns all that it needs, so any thread may run it.
+///
+/// ```
+/// use firstmatch_core::live::{self, Config};
+///
+/// let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let (_, mut writer) = live::open(rules, &Config::default())?;
+/// let job = writer.begin_rebuild();
+/// let rebuilt = std::thread::spawn(|| job.run()).join().expect("no panic")?; // beside commits and lookups
+/// let retired = writer.install(rebuilt)?;
+/// drop(retired); // frees the old base
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "nothing is rebuilt until it is run and installed"]
 pub struct RebuildJob {

@@ -29,6 +29,17 @@ use crate::schema::Family;
 /// [`RuleSet`](super::RuleSet) therefore *binds* the conditions it takes to its fields. It refuses conditions that are
 /// bound to fields of another name, width, source or family. Conditions made here are bound to none, and any set takes
 /// them. Equality and hashes look at the conditions alone.
+///
+/// ```
+/// use firstmatch_core::rule::{NamedCondition, Test};
+/// use firstmatch_core::{RuleSet, Schema};
+///
+/// let set = RuleSet::new(Schema::ipv4());
+/// let conditions = set.bind([NamedCondition::new("dport", [Test::Value(23)])])?;
+/// let dport = conditions.on(3).expect("the fourth field of the schema");
+/// assert_eq!(dport.count(), 1);
+/// # Ok::<(), firstmatch_core::UpdateError>(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Conditions(Box<[u8]>);
 

@@ -9,6 +9,17 @@ use crate::error::BuildError;
 /// for [`regions_per_rule`].
 ///
 /// [`regions_per_rule`]: ExpansionLimits::regions_per_rule
+///
+/// ```
+/// use firstmatch_core::rule::{ExpansionLimits, lower};
+///
+/// let text = "family ipv4\npermit tcp dport { 1, 3, 5, 7 }\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let few = ExpansionLimits { regions_per_rule: 3, ..ExpansionLimits::default() };
+/// let refused = lower(&rules, &rules.schemas()[0], &few).expect_err("the rule has four regions");
+/// assert_eq!(refused.line(), Some(2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpansionLimits {
     /// Largest number of regions of one rule (`max-regions-per-rule`).

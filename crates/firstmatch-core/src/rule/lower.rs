@@ -166,6 +166,17 @@ impl Lowered {
 ///
 /// # Errors
 /// If a rule or the set exceeds a limit of `expansion`; the error names the line and the limit.
+///
+/// ```
+/// use firstmatch_core::rule::{ExpansionLimits, lower};
+///
+/// let text = "family ipv4\ndeny tcp dport { 23, 80 }\npermit\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let lowered = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
+/// assert_eq!(lowered.regions().len(), 3); // two of the first rule
+/// assert_eq!(lowered.regions().get(0).lo, [0, 0, 0, 23, 6]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn lower(set: &RuleSet, schema: &Schema, expansion: &ExpansionLimits) -> Result<Lowered, BuildError> {
     let mut regions = Regions::new(schema.words().len());
     let (mut rules, mut unmatchable) = (Vec::with_capacity(set.len()), Vec::new());

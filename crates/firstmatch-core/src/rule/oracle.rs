@@ -12,6 +12,17 @@ use crate::schema::{Family, Schema};
 ///
 /// By definition this is the right answer. The oracle walks the rules and compares whole field values; it knows neither
 /// regions nor key words.
+///
+/// ```
+/// use firstmatch_core::rule::{FieldValues, first_match};
+///
+/// let text = "family ipv4\ndeny tcp dport 23\npermit tcp\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let values = [0x0A00_0001, 0xC000_0207, 50_000, 443, 6].map(Some).to_vec();
+/// let https = FieldValues { family: rules.schemas()[0].family(), values };
+/// assert_eq!(first_match(&rules, &https).and_then(|rule| rule.line).map(u32::from), Some(3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn first_match<'s>(set: &'s RuleSet, packet: &FieldValues) -> Option<&'s Rule> {
     set.iter().find(|rule| set.schema(packet.family).is_some_and(|schema| rule.matches(schema, packet)))
 }

@@ -39,6 +39,14 @@ impl Region<'_> {
 }
 
 /// Regions over the same key words, in a flat array.
+///
+/// ```
+/// use firstmatch_core::rule::{Region, Regions};
+///
+/// let mut regions = Regions::new(2); // words a key
+/// regions.push(Region { lo: &[8, 80], hi: &[15, 80], ternary: None });
+/// assert!(regions.get(0).contains(&[9, 80]) && regions.len() == 1);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Regions {
     key_words: usize,

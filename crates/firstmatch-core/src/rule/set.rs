@@ -15,6 +15,20 @@ use crate::schema::{Family, Field, Schema};
 ///
 /// Exact duplicates are kept. The slot of a removed rule is used again, under another id. For example, if rule `3` is
 /// removed, the next rule inserted gets the id `3.1`.
+///
+/// ```
+/// use firstmatch_core::{RuleSet, Schema};
+///
+/// let text = "family ipv4\npermit dst 192.0.2.0/24\ndeny tcp dport 23\n";
+/// let mut rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let lines: Vec<_> = rules.iter().map(|rule| rule.line.map_or(0, u32::from)).collect();
+/// assert_eq!(lines, [2, 3]); // in order of priority
+/// let first = rules.iter().next().expect("two rules").id;
+/// rules.remove(first)?;
+/// assert!(rules.get(first).is_none() && rules.len() == 1);
+/// # assert!(RuleSet::new(Schema::ipv4()).is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RuleSet {
     schemas: Vec<Schema>,

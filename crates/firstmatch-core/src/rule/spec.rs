@@ -35,6 +35,24 @@ impl fmt::Display for Action {
 ///
 /// Its conditions name fields by their index in a schema. Conditions from names come from [`RuleSet::bind`](super::RuleSet::bind), and a
 /// whole rule from text from `parse_rule` of the crate `firstmatch-formats`.
+///
+/// ```
+/// use firstmatch_core::rule::{Action, NamedCondition, Priority, RuleSpec, Test};
+/// use firstmatch_core::{RuleSet, Schema};
+///
+/// let mut rules = RuleSet::new(Schema::ipv4());
+/// let telnet = RuleSpec {
+///     priority: Priority::of_line(1),
+///     action: Action::Deny,
+///     conditions: rules.bind([NamedCondition::new("dport", [Test::Value(23)])])?,
+///     family: None,
+///     line: None,
+///     value: 7,
+/// };
+/// let id = rules.insert(telnet)?;
+/// assert_eq!(rules.get(id).map(|rule| rule.value), Some(7));
+/// # Ok::<(), firstmatch_core::UpdateError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleSpec {
     /// Position in the order.

@@ -70,6 +70,14 @@ pub enum Kind {
 /// in the packet that the ether type behind the VLAN tags names, and no deeper. They are therefore absent behind an
 /// MPLS label or a PPP header. ARP fills the addresses and the protocol. A frame of another ether type lacks them and
 /// is classified all the same.
+///
+/// ```
+/// use firstmatch_core::Schema;
+/// use firstmatch_core::schema::Source;
+///
+/// let sources: Vec<_> = Schema::ipv4().fields().iter().filter_map(|field| field.source()).collect();
+/// assert_eq!(sources, [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort, Source::Proto]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
     /// Source address of the IP header.

@@ -96,6 +96,21 @@ impl Default for Config {
 }
 
 /// Classifier that intersects bit vectors.
+///
+/// ```
+/// use firstmatch_core::engines::bit_vector::{Config, BitVector};
+/// use firstmatch_core::rule::{ExpansionLimits, lower};
+/// use firstmatch_core::{Classifier, KeyBuf};
+///
+/// let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let rules = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
+/// let engine = BitVector::build(&rules, &Config::default())?;
+/// let mut keys = KeyBuf::new(engine.schema());
+/// keys.push()[..5].copy_from_slice(&[0x0A00_0001, 0xC000_0207, 50_000, 443, 6]);
+/// assert_eq!(engine.classify(&mut engine.scratch(), keys.keys()).map(|found| found.rule.slot()), Some(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct BitVector {
     schema: Schema,

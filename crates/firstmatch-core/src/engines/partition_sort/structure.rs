@@ -13,6 +13,21 @@ use crate::rule::{Lowered, Regions};
 use crate::schema::Schema;
 
 /// Classifier of sorted partitions.
+///
+/// ```
+/// use firstmatch_core::engines::partition_sort::{Config, PartitionSort};
+/// use firstmatch_core::rule::{ExpansionLimits, lower};
+/// use firstmatch_core::{Classifier, KeyBuf};
+///
+/// let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let rules = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
+/// let engine = PartitionSort::build(&rules, &Config::default())?;
+/// let mut keys = KeyBuf::new(engine.schema());
+/// keys.push()[..5].copy_from_slice(&[0x0A00_0001, 0xC000_0207, 50_000, 443, 6]);
+/// assert_eq!(engine.classify(&mut engine.scratch(), keys.keys()).map(|found| found.rule.slot()), Some(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct PartitionSort {
     pub(super) schema: Schema,
     pub(super) level: Level,

@@ -4,6 +4,15 @@ use crate::engine::budget::Budget;
 use crate::raw::Level;
 
 /// Configuration of [`TupleMerge`](super::TupleMerge).
+///
+/// ```
+/// use firstmatch_core::engines::tuple::Config;
+/// use firstmatch_core::Budget;
+///
+/// // The algorithm of the paper, in at most 64 MiB.
+/// let config = Config { budget: Budget { run_bytes: 64 << 20 }, ..Config::paper() };
+/// assert_eq!(config.collision_limit, Config::paper().collision_limit);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Limit on the memory of the engine.

@@ -17,6 +17,21 @@ use crate::rule::{Lowered, Regions, RuleId};
 use crate::schema::Schema;
 
 /// Classifier over tuple spaces: TupleMerge, online and offline, and Tuple Space Search.
+///
+/// ```
+/// use firstmatch_core::engines::tuple::{Config, TupleMerge};
+/// use firstmatch_core::rule::{ExpansionLimits, lower};
+/// use firstmatch_core::{Classifier, KeyBuf};
+///
+/// let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let rules = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
+/// let engine = TupleMerge::build(&rules, &Config::default())?;
+/// let mut keys = KeyBuf::new(engine.schema());
+/// keys.push()[..5].copy_from_slice(&[0x0A00_0001, 0xC000_0207, 50_000, 443, 6]);
+/// assert_eq!(engine.classify(&mut engine.scratch(), keys.keys()).map(|found| found.rule.slot()), Some(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct TupleMerge {
     pub(super) schema: Schema,
     pub(super) level: Level,
