@@ -145,7 +145,9 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    use firstmatch_core::Policy;
     use firstmatch_core::rule::Action;
+    use firstmatch_generate::{rules, trace};
 
     use super::*;
     use crate::definition::Definition;
@@ -252,6 +254,27 @@ mod tests {
         }
         loaded.rules = rules;
         assert_ne!(digest(&loaded, &answers), before);
+    }
+
+    #[test]
+    fn reference_sets_are_those_that_are_recorded() {
+        let recorded = include_str!("../../../benchmarks/reference.toml");
+        let recorded: toml::Table = toml::from_str(recorded).expect("digests");
+        for (name, profile, families) in [
+            ("acl1_1k", "acl1", rules::Families::Ipv4),
+            ("ipc2_1k", "ipc2", rules::Families::Ipv4),
+            ("fw1_v6_1k", "fw1", rules::Families::Ipv6),
+        ] {
+            let profile = profile.parse().expect("a profile");
+            let set = rules::generate(&rules::Config { rules: 1000, seed: 1, profile, families, ..Default::default() });
+            let set = set.expect("rules");
+            let config = trace::Config { headers: 100_000, seed: 1, ..Default::default() };
+            let (mut rules, mut headers) = (String::new(), Vec::new());
+            firstmatch_formats::write::classbench(&set, &Policy::default(), &mut rules).expect("five fields");
+            trace::generate(&set, &config).expect("headers").write(&mut headers).expect("it is a vector");
+            let digests = [rules.as_bytes(), &headers].map(|bytes| short(Sha256::new_with_prefix(bytes)));
+            assert_eq!(recorded["profiles"][name].as_array(), Some(&digests.map(toml::Value::from).to_vec()), "{name}");
+        }
     }
 
     /// The traces hit rule after rule in one order, so the answers of the sets are equal.

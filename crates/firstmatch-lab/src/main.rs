@@ -1,13 +1,11 @@
 //! `firstmatch-lab`: recomputes every figure in this project's documents.
 #![deny(unsafe_code)]
 
-mod cachesim;
 mod clock;
 mod compare;
 mod definition;
 mod digest;
 mod engines;
-mod generate;
 mod leads;
 mod machine;
 mod measure;
@@ -43,8 +41,8 @@ use measure::{Bench, Fault, Pace, Report};
     name = "firstmatch-lab",
     version,
     after_help = "\
-Exit codes: 0 done, 1 an answer was wrong or a reference set differs, 2 the command or a file is bad, 3 nothing was \
-run because the paper has no experiment."
+Exit codes: 0 done, 1 an answer was wrong, 2 the command or a file is bad, 3 nothing was run because the paper has no \
+experiment."
 )]
 struct Lab {
     #[command(subcommand)]
@@ -61,9 +59,6 @@ Examples:
   firstmatch-lab measure classbench --sets ~/classbench
   firstmatch-lab measure my.toml --record")]
     Measure(MeasureArgs),
-    /// Write rule sets and traces: the reference sets, or with options that `firstmatch generate` does not have
-    #[command(subcommand)]
-    Generate(generate::GenerateArgs),
     /// Run a paper's experiments and print its claims beside the measurements
     #[command(after_help = "\
 Examples:
@@ -88,18 +83,11 @@ No other program should run meanwhile.")]
 Examples:
   firstmatch-lab compare before.csv after.csv")]
     Compare(compare::CompareArgs),
-    /// Simulate the misses of caches and TLBs that lookups make, from a trace under valgrind
-    #[command(after_help = "\
-Examples:
-  firstmatch-lab misses instructions bit_select meta --batch 1
-  firstmatch-lab misses instructions --data 49152,12,64 2097152,16,64
-  valgrind --tool=lackey --trace-mem=yes --log-file=/dev/stdout true | firstmatch-lab misses --trace -")]
-    Misses(cachesim::MissesArgs),
     /// Write one HTML page with the plots and tables of all records, and print its path
     #[command(after_help = "\
 Examples:
   firstmatch-lab report
-  firstmatch-lab report --sets ~/classbench --out report.html")]
+  firstmatch-lab report --out report.html")]
     Report(report::ReportArgs),
     /// Print the table of the README, from the newest records of a processor model
     #[command(after_help = "\
@@ -137,11 +125,9 @@ fn main() -> ExitCode {
     let lab = Lab::parse();
     let end = match &lab.command {
         Command::Measure(args) => measure(args),
-        Command::Generate(args) => generate::generate(args, &mut stdout().lock()),
         Command::Reproduce(args) => reproduce::reproduce(args, &Machine::here(), &mut stdout().lock()),
         Command::Planes(args) => planes::planes(args, &Machine::here(), &mut stdout().lock()),
         Command::Compare(args) => compare::compare(args, &mut stdout().lock()),
-        Command::Misses(args) => cachesim::misses(args, &mut stdout().lock()),
         Command::WatchedLookups(args) => valgrind::child(args).map(|()| ExitCode::SUCCESS),
         Command::Report(args) => report(args),
         Command::Readme(args) => readme::readme(args, &mut stdout().lock()),

@@ -1,8 +1,8 @@
 //! Lookups of one engine under Valgrind, in a process of its own.
 //!
 //! The process is this program again, with a hidden command. It loads a set of a definition, builds one engine, looks
-//! every key up once to warm the engine up, and then once more in [`watched_lookups`], between two marks. Valgrind's
-//! tools watch that second pass: Callgrind by the function's name, and the reader of a Lackey trace by the marks.
+//! every key up once to warm the engine up, and then once more in [`watched_lookups`]. Callgrind watches that second
+//! pass by the function's name.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,6 @@ use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 use sha2::{Digest, Sha256};
 
-use crate::cachesim::marks::{self, Mark};
 use crate::definition::Definition;
 use crate::workload::{self, Workload};
 
@@ -74,10 +73,10 @@ pub(crate) fn find() -> anyhow::Result<()> {
 }
 
 impl Job<'_> {
-    /// Returns the command that makes the lookups under a tool of Valgrind, with the options of that tool.
-    pub(crate) fn command(&self, tool: &str, options: &[&str]) -> anyhow::Result<Command> {
+    /// Returns the command that makes the lookups under Callgrind, with options of that tool.
+    pub(crate) fn command(&self, options: &[String]) -> anyhow::Result<Command> {
         let mut command = Command::new("valgrind");
-        command.arg("--quiet").arg(format!("--tool={tool}")).args(options).arg(std::env::current_exe()?);
+        command.args(["--quiet", "--tool=callgrind"]).args(options).arg(std::env::current_exe()?);
         command.arg("watched-lookups").arg(&self.definition.path).args(["--set", self.set, "--engine", self.engine]);
         let [index, batch, lookups] = [self.index, self.batch, self.lookups].map(|number| number.to_string());
         command.args(["--index", &index, "--batch", &batch, "--lookups", &lookups]);
@@ -127,13 +126,9 @@ pub(crate) fn child(args: &ChildArgs) -> anyhow::Result<()> {
     order.iter().for_each(|&row| keys.push().copy_from_slice(work.keys.keys().row(row)));
     let mut answers = vec![None; keys.len()];
     let mut scratch = engine.scratch();
-    marks::leave(Mark::Begin);
     lookups(&*engine, &mut scratch, keys.keys(), &mut answers, args.batch);
-    marks::leave(Mark::End);
     answers.fill(None);
-    marks::leave(Mark::Begin);
     watched_lookups(&*engine, &mut scratch, keys.keys(), &mut answers, args.batch);
-    marks::leave(Mark::End);
     writeln!(std::io::stdout(), "{}", digest(answers.into_iter()))?;
     Ok(())
 }

@@ -4,8 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use firstmatch_generate::{Profile, rules};
-
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report");
 
 fn folder(name: &str) -> PathBuf {
@@ -159,47 +157,4 @@ fn what_is_broken_is_named_and_nothing_is_written() {
         assert!(err.contains(&expected), "{name}: {err}");
         assert!(!folder.join("target").exists(), "{name}: nothing is written");
     }
-}
-
-#[test]
-fn generated_sets_stand_beside_the_originals() {
-    let folder = folder("sets");
-    let seed = fs::read_to_string(format!("{HERE}/sets/plain_seed")).expect("a parameter file");
-    fs::create_dir_all(folder.join("sets/seeds")).expect("a folder");
-    fs::write(folder.join("sets/seeds/plain_seed"), &seed).expect("a parameter file");
-    let profile = firstmatch_generate::profile::classbench::parse("plain_seed", &seed).expect("it is good");
-    // The first differs from the generated set only by its seed, the second also by its profile.
-    for (name, profile) in [("plain_1k", profile), ("plain_2k", Profile::fw())] {
-        let set =
-            rules::generate(&rules::Config { rules: 800, seed: 9, profile, ..Default::default() }).expect("rules");
-        let mut text = String::new();
-        firstmatch_formats::write::classbench(&set, &firstmatch_core::Policy::default(), &mut text)
-            .expect("it is plain");
-        fs::write(folder.join(format!("sets/{name}.rules")), text).expect("a file");
-    }
-    let (code, _, err) = report(&folder, &["--sets", "sets"]);
-    assert_eq!((code, err.as_str()), (0, ""));
-    let page = fs::read_to_string(folder.join("target/report.html")).expect("it is written");
-    let outline = outline(&page);
-    let row = |name: &str| -> Vec<f64> {
-        let line = outline.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {outline}"));
-        line.split(" | ").filter_map(|cell| cell.trim_end_matches([' ', '|', '%']).parse().ok()).collect()
-    };
-    let (alike, other) = (row("plain_1k |"), row("plain_2k |"));
-    assert_eq!((alike.len(), alike[5], alike[6]), (9, 800.0, 800.0));
-    assert!(alike[..5].iter().all(|&percent| percent < 12.0), "{alike:?}");
-    assert!(other[..5].iter().all(|&percent| percent > 12.0), "{other:?}");
-    for plot in ["Source prefixes: ", "Destination prefixes: ", "Source ports: ", "Destination ports: "] {
-        let line = outline.lines().find(|line| line.starts_with(plot)).unwrap_or_else(|| panic!("{plot}{outline}"));
-        let marks: usize = line[plot.len()..].trim_end_matches(" marks").parse().expect("a number");
-        assert!(marks >= 2, "{line}");
-    }
-
-    let (code, _, err) = report(&folder, &["--sets", "target"]);
-    assert_eq!(code, 2);
-    assert!(err.contains("target: expected parameter files, named like acl1_seed"), "{err}");
-    fs::write(folder.join("sets/seeds/plain_seed"), seed.replace("-prots", "-protz")).expect("a parameter file");
-    let (code, _, err) = report(&folder, &["--sets", "sets"]);
-    assert_eq!(code, 2);
-    assert!(err.contains("sets/seeds/plain_seed:4:1"), "{err}");
 }

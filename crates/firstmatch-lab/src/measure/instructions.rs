@@ -72,7 +72,7 @@ fn run(job: &Job<'_>) -> anyhow::Result<(u64, String)> {
         format!("--toggle-collect={WATCHED}"),
         format!("--callgrind-out-file={}", out.0.display()),
     ];
-    let process = job.command("callgrind", &options.each_ref().map(String::as_str))?.output().context("valgrind")?;
+    let process = job.command(&options)?.output().context("valgrind")?;
     let said = String::from_utf8_lossy(&process.stderr);
     ensure!(process.status.success(), "callgrind ended with {}: {}", process.status, said.trim());
     let total = total(&out.0).with_context(|| out.0.display().to_string())?;

@@ -54,7 +54,7 @@ pub(crate) fn beside(title: &str, unit: &str, claims: &[Claimed]) -> anyhow::Res
     let all: f64 = blocks.iter().zip(claims).map(height).sum();
     draw(title, (WIDTH, 100 + all as u32), |area| {
         let mut plane = plane(area, (x, Scale::rows(all as usize)), 32)?;
-        mesh(&mut plane, unit, "", &|value| short(*value))?;
+        mesh(&mut plane, unit, "")?;
         let style = || text(FONT, TEXT, HPos::Left, VPos::Bottom);
         let mut top = 0.0;
         for (lines, claim) in blocks.iter().zip(claims) {

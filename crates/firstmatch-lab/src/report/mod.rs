@@ -1,7 +1,6 @@
 //! `firstmatch-lab report`: shows all records on one page of plots and tables.
 
 mod beside;
-mod generator;
 mod measured;
 mod overview;
 mod page;
@@ -36,10 +35,6 @@ pub(crate) struct ReportArgs {
     /// README whose table opens the page, made anew from the records
     #[arg(long, value_name = "FILE", default_value = "README.md")]
     readme: PathBuf,
-    /// ClassBench sets and parameter files to compare generated sets with: NAME_SIZE.rules, NAME_seed or
-    /// seeds/NAME_seed
-    #[arg(long, value_name = "DIR")]
-    sets: Option<PathBuf>,
     /// File to write
     #[arg(long, value_name = "FILE", default_value = "target/report.html")]
     out: PathBuf,
@@ -79,9 +74,6 @@ pub(crate) fn write<'a>(args: &'a ReportArgs, definitions: &Path) -> anyhow::Res
     }
     if let Some(body) = papers::section(&papers)? {
         sections.push(Section { title: "Papers".to_owned(), body });
-    }
-    if let Some(sets) = &args.sets {
-        sections.push(Section { title: "Generator".to_owned(), body: generator::section(sets)? });
     }
     if !records.others.is_empty() {
         sections.push(Section { title: "Other records".to_owned(), body: others(&records.others) });
@@ -131,7 +123,6 @@ fn shows(definitions: &Path, name: &str) -> anyhow::Result<Option<String>> {
 }
 
 fn lead(args: &ReportArgs, records: &Records, here: &Machine) -> Markup {
-    let sets = args.sets.as_ref().map_or(String::new(), |sets| format!(" --sets {}", sets.display()));
     html! {
         @if records.measured.is_empty() {
             p { "There is no record in " code { (args.record.display()) } ". " code { "firstmatch-lab measure" } " makes them." }
@@ -146,7 +137,7 @@ fn lead(args: &ReportArgs, records: &Records, here: &Machine) -> Markup {
         }
         dl {
             dt { "Page made at" } dd { "commit " (here.commit) ", " (here.date) }
-            dt { "Command" } dd { code { "firstmatch-lab report" (sets) } }
+            dt { "Command" } dd { code { "firstmatch-lab report" } }
         }
     }
 }

@@ -48,11 +48,6 @@ impl Look {
         Self { ink: (number % 8) as u8, shape: ((number + number / 8) % 8) as u8 }
     }
 
-    /// Returns the look of the first or second column of a group: squares, filled or hollow.
-    pub(crate) fn column(number: u8) -> Self {
-        Self { ink: number, shape: 1 + 4 * number }
-    }
-
     /// Returns the look of a line between points of several looks.
     pub(crate) fn front() -> Self {
         Self { ink: AXIS, shape: 0 }
@@ -134,11 +129,11 @@ pub(super) fn plane<'a, 'b>(area: &'a Area<'b>, (x, y): (Scale, Scale), left: u3
         .map_err(failed)
 }
 
-pub(super) fn mesh(plane: &mut Plane<'_, '_>, x: &str, y: &str, label: &dyn Fn(&f64) -> String) -> anyhow::Result<()> {
+pub(super) fn mesh(plane: &mut Plane<'_, '_>, x: &str, y: &str) -> anyhow::Result<()> {
     let labels = text(FONT * 0.94, TEXT, HPos::Center, VPos::Center);
     let mut mesh = plane.configure_mesh();
     mesh.light_line_style(ink(BACKGROUND).stroke_width(0)).bold_line_style(ink(GRID).stroke_width(2));
-    mesh.max_light_lines(0).axis_style(ink(AXIS).stroke_width(2)).label_style(labels.clone()).x_label_formatter(label);
+    mesh.max_light_lines(0).axis_style(ink(AXIS).stroke_width(2)).label_style(labels.clone());
     if y.is_empty() {
         mesh.disable_y_axis();
     }
@@ -176,7 +171,7 @@ pub(crate) fn bars(title: &str, axis: &Axis, bars: &[Bar], references: &[Referen
     let height = 100 + 80 * bars.len() as u32;
     draw(title, (WIDTH, height), |area| {
         let mut plane = plane(area, (x, Scale::rows(bars.len())), 32)?;
-        mesh(&mut plane, &axis.title, "", &|value| super::scale::short(*value))?;
+        mesh(&mut plane, &axis.title, "")?;
         let on = |value: f64| value.clamp(from, to);
         for (row, bar) in bars.iter().enumerate().filter(|(_, bar)| axis.has(bar.value)) {
             let at = |share: f64| row as f64 + share;
@@ -247,7 +242,7 @@ pub(crate) fn chart(title: &str, x: &Axis, y: &Axis, series: &[Series]) -> anyho
     let (bottom, top) = (up.from(), up.to());
     draw(title, (WIDTH, HEIGHT), |area| {
         let mut plane = plane(area, (across, up), 124)?;
-        mesh(&mut plane, &x.title, &y.title, &|value| super::scale::short(*value))?;
+        mesh(&mut plane, &x.title, &y.title)?;
         for one in series {
             let points = shown(one);
             let path = if one.form == Form::Steps { steps(&points) } else { points.clone() };
@@ -281,43 +276,10 @@ fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.iter().take(1).copied().chain(points.windows(2).flat_map(corner)).collect()
 }
 
-/// Draws groups of columns, one of each series side by side; the second is hollow.
-pub(crate) fn columns(
-    title: &str,
-    x: &str,
-    (categories, ticks): (&[String], Vec<usize>),
-    y: &Axis,
-    series: &[(Look, Vec<f64>)],
-) -> anyhow::Result<Svg> {
-    let up = Scale::around(y, series.iter().flat_map(|(_, values)| values.iter().copied()).filter(|v| y.has(*v)));
-    let across = Scale::categories(categories.len(), ticks);
-    draw(title, (WIDTH, HEIGHT), |area| {
-        let mut plane = plane(area, (across, up), 124)?;
-        let label = |place: &f64| categories.get(*place as usize).cloned().unwrap_or_default();
-        mesh(&mut plane, x, &y.title, &label)?;
-        let wide = 0.84 / series.len().max(1) as f64;
-        for (number, (look, values)) in series.iter().enumerate() {
-            for (place, &value) in values.iter().enumerate().filter(|(_, value)| y.has(**value) && **value > 0.0) {
-                let left = place as f64 + 0.08 + wide * number as f64;
-                let right = left + wide;
-                if number == 1 {
-                    let around = vec![(left, 0.0), (left, value), (right, value), (right, 0.0)];
-                    shape(&plane, PathElement::new(around, ink(look.ink).stroke_width(3)))?;
-                } else {
-                    shape(&plane, Rectangle::new([(left, 0.0), (right, value)], ink(look.ink).filled()))?;
-                }
-            }
-        }
-        Ok(())
-    })
-}
-
 /// Draws a sample of a look for legends.
 pub(crate) fn key(look: Look) -> anyhow::Result<Svg> {
     draw("", (40, 40), |area| {
-        let mut plane = ChartBuilder::on(area)
-            .build_cartesian_2d(Scale::categories(1, Vec::new()), Scale::categories(1, Vec::new()))
-            .map_err(failed)?;
+        let mut plane = ChartBuilder::on(area).build_cartesian_2d(Scale::unit(), Scale::unit()).map_err(failed)?;
         if look.is_yardstick() {
             dashed(&mut plane, vec![(0.0, 0.5), (1.0, 0.5)], look)?;
         }

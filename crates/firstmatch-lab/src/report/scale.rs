@@ -75,9 +75,9 @@ impl Scale {
         Self { from: count as f64, to: 0.0, log: false, ticks: Vec::new() }
     }
 
-    /// Creates categories, with a tick in the middle of each of `ticks`.
-    pub(crate) fn categories(count: usize, ticks: Vec<usize>) -> Self {
-        Self { from: 0.0, to: count as f64, log: false, ticks: ticks.iter().map(|&at| at as f64 + 0.5).collect() }
+    /// Creates a scale from 0 to 1 without ticks.
+    pub(crate) fn unit() -> Self {
+        Self { from: 0.0, to: 1.0, log: false, ticks: Vec::new() }
     }
 
     pub(crate) fn from(&self) -> f64 {

@@ -7,12 +7,13 @@ use anyhow::{Context, ensure};
 use firstmatch_core::RuleSet;
 use firstmatch_core::rule::{Priority, RuleSpec};
 use firstmatch_core::schema::Family;
+use firstmatch_generate::profile::classbench;
 use firstmatch_generate::rules::Scope;
 use firstmatch_generate::{Profile, npf, openflow, rules};
+use firstmatch_net::source;
 use indicatif::ProgressBar;
 
 use crate::definition::OPENFLOW;
-use crate::generate;
 
 /// Rule sets of an experiment: some of every profile and size.
 pub(super) struct Plan<'a> {
@@ -114,7 +115,7 @@ impl Lists {
             }
             let profile = match (seeds, name.parse::<Profile>()) {
                 (_, Ok(profile)) if !profile.has_protocol => profile,
-                (Some(folder), _) => generate::seed(folder, name)?.0,
+                (Some(folder), _) => parameter_file(folder, name)?,
                 (None, profile) => profile?,
             };
             anyhow::Ok(Source::Profile(Box::new(profile)))
@@ -161,6 +162,12 @@ impl Lists {
         }
         Ok(mixed)
     }
+}
+
+/// Reads the profile of the parameter file `<name>_seed` in a folder.
+fn parameter_file(folder: &Path, name: &str) -> anyhow::Result<Profile> {
+    let path = folder.join(format!("{name}_seed"));
+    Ok(classbench::parse(&path.display().to_string(), &source::read_text(&path)?)?)
 }
 
 /// Returns the factor on the ratios of distinct values in a name such as `openflow*0.5`; `None` for other profiles.
