@@ -1,9 +1,7 @@
 //! Least lead of each engine over `rte_acl`, from the rows of a record.
 
-use std::io::{self, Write};
-
 use crate::record::Row;
-use crate::table::{self, number};
+use crate::table::{Table, number};
 
 /// Lines of `rte_acl` that an engine is compared with; for each set the fastest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,11 +56,10 @@ pub(crate) fn least<'a>(
     leads.min_by(|one, other| one.ratio.total_cmp(&other.ratio))
 }
 
-/// Returns the least leads of all engines as a table head and rows.
+/// Returns the table of the least leads of all engines, which is empty if `rte_acl` has no times.
 ///
-/// Each engine has a row for AVX2 and one for every algorithm, and a column for each measure and batch. The result is
-/// `None` if `rte_acl` has no times.
-pub(crate) fn table(rows: &[Row]) -> Option<(Vec<String>, Vec<Vec<String>>)> {
+/// Each engine has a row for AVX2 and one for every algorithm, and a column for each measure and batch.
+pub(crate) fn table(rows: &[Row]) -> Table {
     let timed = || rows.iter().filter(|row| row.unit.starts_with("ns/") && row.threads == 1 && row.batch.is_some());
     let mut columns: Vec<(&str, usize)> = Vec::new();
     for row in timed().filter(|row| Peer::Any.is(&row.engine) && !row.measure.starts_with("latency")) {
@@ -79,24 +76,18 @@ pub(crate) fn table(rows: &[Row]) -> Option<(Vec<String>, Vec<Vec<String>>)> {
             engines.push(name);
         }
     }
-    let mut head = vec!["least lead".to_owned(), "over".to_owned()];
-    head.extend(columns.iter().map(|(measure, batch)| format!("{measure}, batch of {batch}")));
+    let mut table = Table::new(&["least lead", "over"]);
+    table.head.extend(columns.iter().map(|(measure, batch)| format!("{measure}, batch of {batch}")));
     let cell =
         |lead: Option<Lead<'_>>| lead.map_or("–".to_owned(), |lead| format!("{} ({})", number(lead.ratio), lead.set));
     let row = |engine: &str, peer: Peer| {
         let leads = columns.iter().map(|&column| cell(least(rows, engine, column, peer)));
         [engine.to_owned(), peer.name().to_owned()].into_iter().chain(leads).collect()
     };
-    let of_engine = |engine: &&str| Peer::ALL.map(|peer| row(engine, peer));
-    (!columns.is_empty()).then(|| (head, engines.iter().flat_map(of_engine).collect()))
-}
-
-/// Prints the least lead of each engine over `rte_acl`, where that was measured.
-pub(crate) fn print(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
-    let Some((head, rows)) = table(rows) else { return Ok(()) };
-    let mut table = table::table(head);
-    rows.into_iter().for_each(|row| _ = table.add_row(row));
-    writeln!(out, "\n{table}")
+    if !columns.is_empty() {
+        table.rows = engines.iter().flat_map(|engine| Peer::ALL.map(|peer| row(engine, peer))).collect();
+    }
+    table
 }
 
 #[cfg(test)]
@@ -129,7 +120,7 @@ mod tests {
         assert_eq!(of("second", Peer::Avx2), Some(Lead { ratio: 2.4, set: "one" }));
         assert_eq!(of("first", Peer::Any), Some(Lead { ratio: 1.5, set: "two" }));
         assert_eq!(of("nobody", Peer::Any), None);
-        let (head, rows) = table(&rows).expect("it has times");
+        let Table { head, rows, .. } = table(&rows);
         assert_eq!(head, ["least lead", "over", "lookup, batch of 32"]);
         assert_eq!(rows.len(), 4);
         assert_eq!(rows[0], ["first", "rte_acl up to AVX2", "2.00 (two)"]);

@@ -20,6 +20,8 @@ mod statistics;
 mod table;
 mod transform;
 mod valgrind;
+mod view;
+mod views;
 mod workload;
 mod yardstick;
 
@@ -34,6 +36,8 @@ use indicatif::ProgressBar;
 use definition::Definition;
 use machine::Machine;
 use measure::{Bench, Fault, Pace, Report};
+use record::Row;
+use view::View;
 
 /// Laboratory of firstmatch: measures it beside its yardsticks.
 #[derive(Debug, Parser)]
@@ -184,7 +188,7 @@ fn report(args: &report::ReportArgs) -> anyhow::Result<ExitCode> {
 fn one(args: &MeasureArgs, machine: &Machine, definition: &Definition, out: &mut dyn Write) -> anyhow::Result<bool> {
     writeln!(out, "\n{}: {}", definition.name, definition.shows.trim())?;
     let mut wrong = false;
-    let (mut reports, mut rows, mut notes): (Vec<Report>, Vec<_>, Vec<String>) = Default::default();
+    let (mut rows, mut notes): (Vec<Row>, Vec<String>) = Default::default();
     notes.extend(measure::missing());
     notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
     // Each set with its benches, or the reason why it has none. All are built before the first is measured.
@@ -209,10 +213,10 @@ fn one(args: &MeasureArgs, machine: &Machine, definition: &Definition, out: &mut
         match prepared {
             Ok(parts) => {
                 for report in parts.into_iter().map(Bench::report) {
-                    table::print(out, definition, &report)?;
-                    rows.extend(record::rows(definition, &report));
+                    let of_report = record::rows(definition, &report);
+                    print(out, &report, &of_report)?;
+                    rows.extend(of_report);
                     notes.extend(report.notes.iter().map(|note| format!("{}: {note}", report.set)));
-                    reports.push(report);
                 }
             }
             Err(Fault::NotRun(why)) => writeln!(out, "\n{}: not run: {why}", set.name)?,
@@ -223,15 +227,32 @@ fn one(args: &MeasureArgs, machine: &Machine, definition: &Definition, out: &mut
         }
     }
     out.flush()?;
-    if let Some(lookup) = &definition.lookup {
-        table::means(out, lookup, &reports)?;
+    for (title, table) in views::of_record(&View::new(&rows)) {
+        writeln!(out, "\n{title}\n{table}")?;
     }
-    leads::print(out, &rows)?;
     if let Some(folder) = args.record.as_ref().filter(|_| !rows.is_empty()) {
         let path = record::write(folder, machine, definition, &notes, &rows)?;
         writeln!(out, "recorded in {}", path.display())?;
     }
     Ok(wrong)
+}
+
+/// Prints the figures of one set, and why an engine has none.
+fn print(out: &mut dyn Write, report: &Report, rows: &[Row]) -> anyhow::Result<()> {
+    let Report { set, rules, regions, keys, .. } = report;
+    let [rule_bytes, region_bytes] = [report.rule_bytes, report.region_bytes].map(table::bytes);
+    writeln!(out, "\n{set}: {rules} rules ({rule_bytes}), {regions} regions ({region_bytes}), {keys} keys")?;
+    let view = View::new(rows);
+    for (_, table) in view.sets.iter().flat_map(|set| views::of_set(&view, set)) {
+        writeln!(out, "{table}")?;
+    }
+    report.notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
+    for line in &report.lines {
+        if let Err(error) = &line.built {
+            writeln!(out, "{}: {error:#}", line.name)?;
+        }
+    }
+    Ok(())
 }
 
 fn path_of(name: &str) -> PathBuf {

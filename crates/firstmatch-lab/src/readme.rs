@@ -12,7 +12,8 @@ use crate::leads::{Peer, least};
 use crate::record::{FRAME_TO_DECISION, Row};
 use crate::report::records::{Record, Records};
 use crate::statistics::geometric_mean;
-use crate::table::{number, percent};
+use crate::table::{Table, number, or_dash, percent};
+use crate::view::View;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReadmeArgs {
@@ -45,7 +46,7 @@ pub(crate) fn readme(args: &ReadmeArgs, out: &mut dyn Write) -> anyhow::Result<E
     let of_machine: Vec<&Record> = records.measured.iter().filter(|record| record.machine == args.machine).collect();
     let known = records.machines().join(", ");
     ensure!(!of_machine.is_empty(), "there is no record of `{}`; expected one of {known}", args.machine);
-    let text = Table::of(&of_machine).text(&args.machine);
+    let text = Claims::of(&of_machine).text(&args.machine);
     if let Some(path) = &args.write {
         let named = || path.display().to_string();
         let file = fs::read_to_string(path).with_context(named)?;
@@ -66,45 +67,45 @@ pub(crate) fn machine(readme: &str) -> Option<&str> {
     rest.split_once(" -->").map(|(machine, _)| machine)
 }
 
-/// Returns the heads of the table's columns and its rows, without the marks of Markdown.
-pub(crate) fn cells(records: &[&Record]) -> (Vec<String>, Vec<Vec<String>>) {
-    let table = Table::of(records);
-    let head = std::iter::once(String::new()).chain(table.heads()).collect();
-    let plain = |cell: Option<&str>| cell.unwrap_or("–").replace('`', "");
-    let row = |(name, cells): &(String, Cells)| {
-        let cells = cells.iter().map(|cell| plain(cell.as_deref()));
-        std::iter::once(plain(Some(name))).chain(cells).collect()
-    };
-    (head, table.rows.iter().map(row).collect())
+/// Returns the README's table without the marks of Markdown.
+pub(crate) fn table(records: &[&Record]) -> Table {
+    let mut table = Claims::of(records).table;
+    table.rows.iter_mut().flatten().for_each(|cell| *cell = cell.replace('`', ""));
+    table
 }
 
 /// Cells of a row, by column.
 type Cells = [Option<String>; COLUMNS.len()];
 
-/// Records of a machine by column, and the rows made from them.
-struct Table<'a> {
+/// Records of a machine by column, and the table made from them.
+struct Claims<'a> {
     lookups: [Option<&'a Record>; COLUMNS.len()],
     frames: [Option<&'a Record>; COLUMNS.len()],
     changes: Option<&'a Record>,
-    rows: Vec<(String, Cells)>,
+    table: Table,
 }
 
-impl<'a> Table<'a> {
+impl<'a> Claims<'a> {
     fn of(records: &[&'a Record]) -> Self {
         let named = |name: &str| records.iter().copied().find(|record| record.definition == name);
         let lookups = COLUMNS.map(|(_, definition)| named(definition));
-        let mut table = Self { lookups, frames: FRAMES.map(named), changes: named(CHANGES), rows: Vec::new() };
-        table.times(lookups, "lookup", "a prepared key");
-        table.times(table.frames, FRAME_TO_DECISION, "from a frame to a decision");
-        table.changes();
-        table.bytes();
-        table
+        let mut table = Table::new(&[""]);
+        table.head.extend(COLUMNS.iter().zip(lookups).map(|((size, _), record)| match record {
+            Some(record) => format!("{size} rules, {} sets", View::new(&record.rows).sets.len()),
+            None => format!("{size} rules"),
+        }));
+        let mut claims = Self { lookups, frames: FRAMES.map(named), changes: named(CHANGES), table };
+        claims.times(lookups, "lookup", "a prepared key");
+        claims.times(claims.frames, FRAME_TO_DECISION, "from a frame to a decision");
+        claims.changes();
+        claims.bytes();
+        claims
     }
 
     /// Adds a row with a cell for each record, unless all cells are empty.
     fn row(&mut self, name: String, cells: Cells) {
         if cells.iter().any(Option::is_some) {
-            self.rows.push((name, cells));
+            self.table.rows.push(std::iter::once(name).chain(cells.map(or_dash)).collect());
         }
     }
 
@@ -155,22 +156,10 @@ impl<'a> Table<'a> {
         self.row(format!("bytes a rule: `{OURS}` and `rte_acl`"), cells);
     }
 
-    /// Returns the heads of the columns behind the first.
-    fn heads(&self) -> Vec<String> {
-        let heads = COLUMNS.iter().zip(self.lookups);
-        let head = |((size, _), record): (&(&str, &str), Option<&Record>)| match record {
-            Some(record) => format!("{size} rules, {} sets", sets(record)),
-            None => format!("{size} rules"),
-        };
-        heads.map(head).collect()
-    }
-
     fn text(&self, machine: &str) -> String {
-        let mut text = format!("{BEGIN}{machine} -->\n| | {} |\n|---|---|---|---|\n", self.heads().join(" | "));
-        for (name, cells) in &self.rows {
-            let cells: Vec<&str> = cells.iter().map(|cell| cell.as_deref().unwrap_or("–")).collect();
-            text += &format!("| {name} | {} |\n", cells.join(" | "));
-        }
+        let Table { head, rows, .. } = &self.table;
+        let mut text = format!("{BEGIN}{machine} -->\n| | {} |\n|---|---|---|---|\n", head[1..].join(" | "));
+        rows.iter().for_each(|cells| text += &format!("| {} |\n", cells.join(" | ")));
         let records: Vec<&Record> =
             self.lookups.into_iter().chain(self.frames).chain([self.changes]).flatten().collect();
         let links = records.iter().map(|record| {
@@ -191,13 +180,6 @@ fn noise_floor(record: &Record) -> Option<f64> {
     rows.filter(|row| row.median.is_some()).filter_map(|row| row.noise_floor).reduce(f64::max)
 }
 
-/// Returns the number of sets of a record.
-fn sets(record: &Record) -> usize {
-    let mut sets: Vec<&str> = record.rows.iter().map(|row| row.set.as_str()).collect();
-    sets.dedup();
-    sets.len()
-}
-
 /// Returns the least median of some engines on each of a record's sets, scaled by `scale`.
 ///
 /// The result is `None` if a set has no such median, because a mean would be over other sets.
@@ -207,14 +189,13 @@ fn by_set<'r>(
     (measure, batch): (&str, Option<usize>),
     scale: impl Fn(&Row) -> f64,
 ) -> Option<Vec<(&'r str, f64)>> {
-    let mut sets: Vec<&str> = record.rows.iter().map(|row| row.set.as_str()).collect();
-    sets.dedup();
-    let least = |set: &'r str| {
+    let least = |set: &'r Row| {
+        let set = set.set.as_str();
         let rows = record.rows.iter().filter(|row| row.set == set && row.measure == measure && row.batch == batch);
         let medians = rows.filter(|row| of(&row.engine)).filter_map(|row| Some(row.median? * scale(row)));
         Some((set, medians.reduce(f64::min)?))
     };
-    sets.into_iter().map(least).collect()
+    View::new(&record.rows).sets.into_iter().map(least).collect()
 }
 
 /// Returns the geometric mean; for example, 10 ns and 40 ns on two sets give 20 ns.

@@ -22,8 +22,11 @@ pub(crate) const FRAME_TO_DECISION: &str = "frame to decision";
 /// Measure of instructions that Callgrind counts.
 pub(crate) const INSTRUCTIONS: &str = "instructions, callgrind";
 
+/// Start of the measures of updates beside a reader; the rate and the figure follow.
+pub(crate) const UNDER_UPDATES: &str = "under updates, ";
+
 /// Row with one figure of one engine on one set.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Row {
     pub(crate) set: String,
@@ -56,7 +59,7 @@ pub(crate) struct Row {
 }
 
 /// Returns the medians of the yardsticks, in the order of the columns.
-pub(crate) fn yardsticks(report: &Report, of: impl Fn(&Line) -> Option<Summary>) -> [Option<f64>; 3] {
+fn yardsticks(report: &Report, of: impl Fn(&Line) -> Option<Summary>) -> [Option<f64>; 3] {
     [Role::Limit, Role::RteAcl, Role::Linear].map(|role| median(&report.lines, role, &of))
 }
 
@@ -98,13 +101,7 @@ impl OfLine<'_> {
             lower_quartile: Some(figures.lower_quartile),
             upper_quartile: Some(figures.upper_quartile),
             max: Some(figures.max),
-            wall_median: None,
-            noise_floor: None,
-            drift: None,
-            void: false,
-            of_limit: None,
-            of_rte_acl: None,
-            of_linear: None,
+            ..Row::default()
         });
         let last = self.rows.len() - 1;
         &mut self.rows[last]
@@ -179,7 +176,7 @@ impl OfLine<'_> {
         for (rate, figures) in updates.rates.iter().zip(&line.under_updates) {
             let rate = if *rate == 0 { "as many as can be".to_owned() } else { format!("{rate}/s") };
             for ((measure, unit), figure) in FIGURES.iter().zip(figures) {
-                let row = self.push(&format!("under updates, {rate}: {measure}"), unit, Some(updates.batch), *figure);
+                let row = self.push(&format!("{UNDER_UPDATES}{rate}: {measure}"), unit, Some(updates.batch), *figure);
                 row.threads = 2;
             }
         }

@@ -86,8 +86,6 @@ pub(crate) struct Report {
     pub(crate) lines: Vec<Line>,
     /// For each cell, the noise floor: the distance between two builds of the first engine.
     pub(crate) floors: Vec<f64>,
-    /// For each cell, the noise floor of the fastest line of `rte_acl`; `None` without `rte_acl`.
-    pub(crate) peer_floors: Vec<Option<f64>>,
     /// Noise floors of updates, without and with readers.
     pub(crate) update_floors: [Option<f64>; 2],
     /// Further remarks.
@@ -224,7 +222,6 @@ impl Bench<'_> {
         let cells = definition.lookup.as_ref().map(lookup::cells).unwrap_or_default();
         let floors: Vec<f64> =
             (0..cells.len()).map(|cell| between_twins(&lines, |line| line.figures.cpu(cell))).collect();
-        let peer_floors = (0..cells.len()).map(|cell| peer_floor(&lines, |line| line.figures.cpu(cell))).collect();
         let update_floors = [0, 1].map(|which| {
             let floor = between_twins(&lines, |line| updates_a_second(line, which));
             (!floor.is_nan()).then_some(floor)
@@ -237,7 +234,6 @@ impl Bench<'_> {
             rule_bytes: counted(|| rules.as_ref().clone()).1.kept,
             region_bytes: counted(|| work.lowered.as_ref().clone()).1.kept,
             floors,
-            peer_floors,
             update_floors,
             lines,
             notes: self.notes,
@@ -281,14 +277,6 @@ pub(crate) fn from_itself(lines: &[Line], line: &Line, of: impl Fn(&Line) -> Opt
     }
 }
 
-/// Returns the noise floor of the fastest line of `rte_acl`; `None` if no line has figures.
-fn peer_floor(lines: &[Line], of: impl Fn(&Line) -> Option<Summary>) -> Option<f64> {
-    let nanos = |line: &Line| of(line).map_or(f64::INFINITY, |figures| figures.median);
-    let peers = lines.iter().filter(|line| line.role == Role::RteAcl && nanos(line).is_finite());
-    let fastest = peers.min_by(|one, other| nanos(one).total_cmp(&nanos(other)))?;
-    Some(from_itself(lines, fastest, &of))
-}
-
 /// Returns the features that this machine or this build lacks, a line each.
 pub(crate) fn missing() -> Vec<String> {
     let counter = counter::Instructions::open().err().map(|error| format!("instructions: {error:#}"));
@@ -299,7 +287,7 @@ pub(crate) fn missing() -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// The noise floor is that of the fastest line of `rte_acl`, between its own two tables.
+    /// The noise floor of a line of `rte_acl` is the distance of its own two tables.
     #[test]
     fn the_peer_has_a_noise_floor_of_its_own() {
         let line = |name: &str, role| Line {
@@ -325,9 +313,8 @@ mod tests {
             Some(Summary::exactly(nanos[at]))
         };
         assert!((between_twins(&lines, of) - 0.05).abs() < 1e-9);
-        assert!((peer_floor(&lines, of).expect("it is there") - 0.1).abs() < 1e-9);
+        assert!((from_itself(&lines, &lines[3], of) - 0.1).abs() < 1e-9);
         assert!((from_itself(&lines, &lines[4], of) - 0.5).abs() < 1e-9);
-        assert_eq!(peer_floor(&lines[..2], of), None);
-        assert!(peer_floor(&lines[..4], of).is_some_and(f64::is_nan), "without a second table nothing is known");
+        assert!(from_itself(&lines[..4], &lines[3], of).is_nan(), "without a second table nothing is known");
     }
 }

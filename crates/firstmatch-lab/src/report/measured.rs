@@ -2,15 +2,16 @@
 
 use maud::{Markup, html};
 
-use super::page::{Figure, Table, details, figures, table};
+use super::looks::Looks;
+use super::page::{Figure, details, figures, table};
 use super::plot::{Bar, Form, Reference, Series, bars, chart};
 use super::records::Record;
-use super::scale::{Axis, short};
-use super::view::{Looks, Mean, View, What, a_rule, as_is};
-use crate::leads;
-use crate::record::{FRAME_TO_DECISION, Row};
-use crate::statistics::{Verdict, wider};
-use crate::table::{bytes, number, percent};
+use super::scale::Axis;
+use crate::record::Row;
+use crate::statistics::Verdict;
+use crate::table::{Table, number, or_dash, percent, short};
+use crate::view::{Mean, View, What, YARDSTICKS, a_rule, as_is};
+use crate::views::{self, Titled};
 
 /// Ratio of figures above which bars have a logarithmic axis.
 const FAR_APART: f64 = 20.0;
@@ -19,7 +20,7 @@ const WITH_READERS: &str = "updates with readers";
 
 /// Returns the section of one record; `shows` is the text of its definition.
 pub(crate) fn section(record: &Record, shows: Option<&str>, looks: &Looks) -> anyhow::Result<Markup> {
-    let view = View::new(record);
+    let view = View::new(&record.rows);
     if record.rows.is_empty() {
         return Ok(html! { (head(record, shows)) p { "The record has no figures." } });
     }
@@ -27,8 +28,13 @@ pub(crate) fn section(record: &Record, shows: Option<&str>, looks: &Looks) -> an
     let places = || view.sets.iter().flat_map(|set| view.engines.iter().map(move |name| (&set.set, name)));
     let medians = places().filter_map(|(set, name)| view.row(set, name, view.largest()?)?.median);
     let axis = axis_of("ns a prepared key", medians);
-    let by_set = view.sets.iter().map(|set| lookups(&view, set, &axis, looks)).collect::<anyhow::Result<Vec<_>>>()?;
-    let by_set: Vec<Figure> = by_set.into_iter().flatten().collect();
+    let (mut by_set, mut without) = (Vec::new(), Vec::new());
+    for set in &view.sets {
+        match lookups(&view, set, &axis, looks)? {
+            Some(figure) => by_set.push(figure),
+            None => without.push((&set.set, views::of_set(&view, set))),
+        }
+    }
     let all = [
         super::pareto::updates(&view, looks)?,
         super::pareto::memory(&view, looks)?,
@@ -42,14 +48,15 @@ pub(crate) fn section(record: &Record, shows: Option<&str>, looks: &Looks) -> an
         updates(&view, looks, WITH_READERS)?,
     ];
     let all: Vec<Figure> = all.into_iter().flatten().collect();
-    let work = work(&view);
-    let leads = leads::table(&record.rows).map(|(head, rows)| Table { head, rows, words: false });
     Ok(html! {
         (head(record, shows))
         @if !all.is_empty() { h3 { "All sets" } (figures(&all)?) }
-        @if let Some(leads) = &leads { (details("Least lead of each engine over rte_acl", &table(leads))) }
-        @if !work.rows.is_empty() { (details("Work a lookup", &table(&work))) }
+        @for (title, of_title) in &views::of_record(&view) { (details(title, &table(of_title))) }
         @if !by_set.is_empty() { h3 { "Lookups by set" } (figures(&by_set)?) }
+        @for (set, tables) in &without {
+            h3 { (set) }
+            @for (title, of_title) in tables { (details(title, &table(of_title))) }
+        }
     })
 }
 
@@ -124,7 +131,7 @@ fn lookups(view: &View<'_>, set: &Row, axis: &Axis, looks: &Looks) -> anyhow::Re
         ),
         title,
         legend,
-        table: lookup_table(view, set),
+        tables: views::of_set(view, set),
     }))
 }
 
@@ -140,7 +147,7 @@ fn ratios(view: &View<'_>, set: &Row, what: What<'_>, looks: &Looks) -> anyhow::
     let all: Vec<Bar> = view.engines.iter().filter_map(bar).collect();
     let title = format!("{}: {} rules", set.set, set.rules);
     let caption = "Times were withheld from this record: it has only ratios to limit.".to_owned();
-    bar_figure(title, "CPU time of lookups by that of limit", caption, &all, lookup_table(view, set))
+    bar_figure(title, "CPU time of lookups by that of limit", caption, &all, views::of_set(view, set))
 }
 
 /// Returns a sentence on the engine that is faster than all others beyond the noise.
@@ -160,51 +167,6 @@ fn fastest(rows: &[&Row], floor: f64) -> String {
             format!("No difference beyond the noise floor of {}: {}, {}.", percent(floor), best.engine, same.join(", "))
         }
     }
-}
-
-/// Returns every line of a set as measured.
-fn lookup_table(view: &View<'_>, set: &Row) -> Table {
-    let batches = view.batches();
-    let frames = view.batches_of(FRAME_TO_DECISION);
-    let mut table = Table::new(&["ns a prepared key, batch of"]);
-    table.head.extend(batches.iter().map(usize::to_string));
-    table.head.extend(frames.iter().map(|batch| format!("{batch} from frames")));
-    table.head.extend(["1 dependent", "spread", "× limit", "× rte_acl", "× linear"].map(str::to_owned));
-    let rows = || view.record.rows.iter().filter(|row| row.set == set.set);
-    let mut names: Vec<&str> = Vec::new();
-    rows().for_each(|row| {
-        if !names.contains(&row.engine.as_str()) {
-            names.push(&row.engine);
-        }
-    });
-    for name in names {
-        let of = |measure: &str, batch: usize| {
-            rows().find(|row| row.engine == name && row.measure == measure && row.batch == Some(batch))
-        };
-        let mut cells = vec![name.to_owned()];
-        cells.extend(batches.iter().map(|&batch| or_dash(of("lookup", batch).and_then(|row| row.median).map(number))));
-        let from_frames = |&batch: &usize| or_dash(of(FRAME_TO_DECISION, batch).and_then(|row| row.median).map(number));
-        cells.extend(frames.iter().map(from_frames));
-        cells.push(or_dash(of("lookup, dependent", 1).and_then(|row| row.median).map(number)));
-        let best = batches.last().and_then(|&batch| of("lookup", batch));
-        let spread = best.and_then(|row| Some((row.upper_quartile? - row.lower_quartile?) / 2.0 / row.median?));
-        cells.push(or_dash(spread.map(percent)));
-        let floor = best.and_then(|row| row.noise_floor).unwrap_or(f64::NAN);
-        let ratios = best.map_or([None; 3], |row| [row.of_limit, row.of_rte_acl, row.of_linear]);
-        let peer = batches.last().and_then(|&batch| view.row(&set.set, "rte_acl", What::lookup(batch))?.noise_floor);
-        let floors = [floor, peer.map_or(floor, |peer| wider(floor, peer)), floor];
-        let marked = |(by, floor): (f64, f64)| {
-            let mark = if by == 1.0 { "" } else { Verdict::of(by, floor).mark() };
-            format!("{}{mark}", short(by))
-        };
-        cells.extend(ratios.into_iter().zip(floors).map(|(by, floor)| or_dash(by.map(|by| marked((by, floor))))));
-        table.rows.push(cells);
-    }
-    table
-}
-
-pub(crate) fn or_dash(text: Option<String>) -> String {
-    text.unwrap_or_else(|| "–".to_owned())
 }
 
 /// Returns lines of some engines, their legend, and a table with a row for each engine.
@@ -245,7 +207,7 @@ fn growth_by_batch(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figu
         caption: "CPU time. Packets of a batch are independent of each other.".to_owned(),
         title,
         legend,
-        table,
+        tables: vec![("Figures", table)],
     }))
 }
 
@@ -274,40 +236,51 @@ fn distribution(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>
         caption: "For how many of the sets lookups take no longer.".to_owned(),
         title,
         legend,
-        table,
+        tables: vec![("Figures", table)],
     }))
 }
 
 fn latencies(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
     let Some(batch) = view.batches().last().copied().filter(|&batch| batch > 1) else { return Ok(None) };
     let micros = |_: &Row, nanos: f64| nanos / 1000.0;
-    let mut table = Table::new(&["µs a batch", "p50", "p99"]);
     let mut all = Vec::new();
     for name in view.names(&["limit", "rte_acl"]) {
         let of = |measure| view.mean(name, What { batch: Some(batch), ..What::measure(measure) }, &micros);
         let (Some(p50), Some(p99)) = (of("latency, p50"), of("latency, p99")) else { continue };
         let note = format!("{} µs, p99 {} µs", number(p50.value), number(p99.value));
-        table.rows.push(vec![name.to_owned(), number(p50.value), number(p99.value)]);
         let spread = Some((p50.value, p99.value));
         all.push(Bar { label: name.to_owned(), note, value: p50.value, spread, look: looks.get(name), hollow: false });
     }
     let title = format!("Latency of batches of {batch}");
     let caption = "Wall time until all answers are there: bars the median, whiskers the 99th percentile.".to_owned();
-    bar_figure(title, "µs a batch", caption, &all, table)
+    bar_figure(title, "µs a batch", caption, &all, Vec::new())
 }
 
-fn bar_figure(title: String, axis: &str, caption: String, all: &[Bar], table: Table) -> anyhow::Result<Option<Figure>> {
+/// Returns a figure of bars; without other tables it has one of the bars.
+fn bar_figure(
+    title: String,
+    axis: &str,
+    caption: String,
+    all: &[Bar],
+    mut tables: Vec<Titled>,
+) -> anyhow::Result<Option<Figure>> {
+    if all.is_empty() {
+        return Ok(None);
+    }
+    if tables.is_empty() {
+        let mut table = Table::new(&["", axis, "whisker from", "to"]);
+        let ends = |bar: &Bar| bar.spread.map_or([bar.value; 2], |(low, high)| [low, high]);
+        let cells = |bar: &Bar| [bar.value].into_iter().chain(ends(bar)).map(short).collect::<Vec<_>>();
+        table.rows.extend(all.iter().map(|bar| [vec![bar.label.clone()], cells(bar)].concat()));
+        tables.push(("Figures", table));
+    }
     let axis = axis_of(axis, all.iter().map(|bar| bar.value));
-    let figure = || Ok(Figure { svg: bars(&title, &axis, all, &[])?, title, caption, legend: Vec::new(), table });
-    (!all.is_empty()).then(figure).transpose()
+    Ok(Some(Figure { svg: bars(&title, &axis, all, &[])?, title, caption, legend: Vec::new(), tables }))
 }
 
 fn threads(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
     let Some(alone) = view.largest() else { return Ok(None) };
-    let rows = view.record.rows.iter().filter(|row| row.measure == "lookup, all threads");
-    let mut counts: Vec<usize> = rows.map(|row| row.threads).collect();
-    counts.sort_unstable();
-    counts.dedup();
+    let counts = view.threads();
     if counts.is_empty() {
         return Ok(None);
     }
@@ -327,7 +300,7 @@ fn threads(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
         caption: "All threads together, wall time, the largest batch.".to_owned(),
         title,
         legend,
-        table,
+        tables: vec![("Figures", table)],
     }))
 }
 
@@ -338,36 +311,12 @@ fn memory(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
         let (label, note) = (name.to_owned(), format!("{} B", number(value)));
         Some(Bar { label, note, value, spread: Some((low, high)), look: looks.get(name), hollow: false })
     };
-    let all: Vec<Bar> = view.names(&super::view::YARDSTICKS).into_iter().filter_map(bar).collect();
-    let mut table = Table::new(&["set", "engine", "run", "bytes a rule", "scratch", "build peak", "parts"]);
-    for set in &view.sets {
-        for name in view.names(&super::view::YARDSTICKS) {
-            let of = |measure: &str| view.row(&set.set, name, What::measure(measure)).and_then(|row| row.median);
-            let Some(run) = of("run") else { continue };
-            let rows = view.record.rows.iter().filter(|row| row.set == set.set && row.engine == name);
-            let part = |row: &Row| {
-                let part = row.measure.strip_prefix("run: ").filter(|part| !part.contains("scratch"))?;
-                Some(format!("{part} {}", bytes(row.median? as usize)))
-            };
-            let size = |measure| or_dash(of(measure).map(|size| bytes(size as usize)));
-            let (per_rule, parts) = (number(a_rule(set, run)), rows.filter_map(part).collect::<Vec<_>>().join(", "));
-            let (scratch, peak) = (size("run: a thread's scratch"), size("build peak: the engine"));
-            table.rows.push(vec![
-                set.set.clone(),
-                name.to_owned(),
-                bytes(run as usize),
-                per_rule,
-                scratch,
-                peak,
-                parts,
-            ]);
-        }
-    }
+    let all: Vec<Bar> = view.names(&YARDSTICKS).into_iter().filter_map(bar).collect();
     let caption = match view.sets.len() {
         1 => "What is allocated once it is built.".to_owned(),
         _ => format!("What is allocated once it is built. {}", of_means(view, what)),
     };
-    bar_figure("Memory at run time".to_owned(), "bytes a rule", caption, &all, table)
+    bar_figure("Memory at run time".to_owned(), "bytes a rule", caption, &all, Vec::new())
 }
 
 fn builds(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
@@ -387,7 +336,7 @@ fn updates(view: &View<'_>, looks: &Looks, measure: &str) -> anyhow::Result<Opti
     rates(view, looks, (title, axis), What::measure(measure), &of, &short)
 }
 
-/// Draws bars of the means of a figure, with the figures of each set in a table.
+/// Draws bars of the means of a figure.
 fn rates(
     view: &View<'_>,
     looks: &Looks,
@@ -396,8 +345,8 @@ fn rates(
     scaled: &dyn Fn(&Row, f64) -> f64,
     shown: &dyn Fn(f64) -> String,
 ) -> anyhow::Result<Option<Figure>> {
-    let void = view.record.rows.iter().any(|row| row.measure == what.measure && row.void);
-    let names = view.names(&super::view::YARDSTICKS);
+    let void = view.rows.iter().any(|row| row.measure == what.measure && row.void);
+    let names = view.names(&YARDSTICKS);
     let bar = |name: &&str| {
         let Mean { value, low, high } = view.mean(name, what, scaled)?;
         let note = format!("{}{}", shown(value), if void { " ?" } else { "" });
@@ -405,45 +354,11 @@ fn rates(
         Some(Bar { label: (*name).to_owned(), note, value, spread: Some((low, high)), look, hollow: void })
     };
     let all: Vec<Bar> = names.iter().filter_map(bar).collect();
-    let mut table = Table::new(&["set", "engine", axis, "lower quartile", "upper quartile"]);
-    // Only the median of wall time is recorded.
-    let columns = if what.measure == WITH_READERS { 3 } else { 5 };
-    table.head.truncate(columns);
-    for set in &view.sets {
-        for row in names.iter().filter_map(|name| view.row(&set.set, name, what)) {
-            let cell = |figure: Option<f64>| or_dash(figure.map(|figure| shown(scaled(row, figure))));
-            let mut cells = vec![row.set.clone(), row.engine.clone()];
-            cells.extend([row.median, row.lower_quartile, row.upper_quartile].map(cell));
-            cells.truncate(columns);
-            table.rows.push(cells);
-        }
-    }
     let floor = view.floor(what);
     let noise = match floor {
         0.0 => String::new(),
         _ if void => format!(" The noise floor is {}: figures are void (?).", percent(floor)),
         _ => format!(" Noise floor {}.", percent(floor)),
     };
-    bar_figure(title.to_owned(), axis, of_means(view, what) + &noise, &all, table)
-}
-
-/// Returns the table of figures without a plot: worst cases and instructions.
-fn work(view: &View<'_>) -> Table {
-    let mut table = Table::new(&["set", "engine", "worst: lines", "worst: tests", "instructions a prepared key"]);
-    for set in &view.sets {
-        for name in view.names(&super::view::YARDSTICKS) {
-            let of = |measure: &str, unit: &str| {
-                let mut rows = view.record.rows.iter();
-                let row = rows
-                    .find(|row| row.set == set.set && row.engine == name && row.measure == measure && row.unit == unit);
-                row.and_then(|row| row.median).map(short)
-            };
-            let cells =
-                [of("worst case", "lines"), of("worst case", "tests"), of("instructions a packet", "instructions")];
-            if cells.iter().any(Option::is_some) {
-                table.rows.push([set.set.clone(), name.to_owned()].into_iter().chain(cells.map(or_dash)).collect());
-            }
-        }
-    }
-    table
+    bar_figure(title.to_owned(), axis, of_means(view, what) + &noise, &all, Vec::new())
 }

@@ -1,6 +1,6 @@
 //! `firstmatch-lab report`: shows all records on one page of plots and tables.
 
-mod beside;
+mod looks;
 mod measured;
 mod overview;
 mod page;
@@ -9,7 +9,6 @@ mod pareto;
 mod plot;
 pub(crate) mod records;
 mod scale;
-mod view;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,9 +19,10 @@ use maud::{Markup, html};
 
 use crate::definition::Definition;
 use crate::machine::Machine;
-use page::{Section, Table, details, table};
+use crate::table::Table;
+use looks::Looks;
+use page::{Section, details, table};
 use records::{Other, Record, Records};
-use view::Looks;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
@@ -97,8 +97,7 @@ fn claimed(readme: &Path, records: &Records) -> anyhow::Result<Option<Markup>> {
     if of_machine.is_empty() {
         return Ok(None);
     }
-    let (head, rows) = crate::readme::cells(&of_machine);
-    let claims = Table { head, rows, words: false };
+    let claims = crate::readme::table(&of_machine);
     Ok(Some(html! {
         p { "The table of " code { (readme.display()) } ", from the newest records of " code { (machine) } "." }
         (table(&claims))

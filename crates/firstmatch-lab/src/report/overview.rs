@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::page::{Figure, Table, details, figures};
+use super::looks::Looks;
+use super::page::{Figure, details, figures};
 use super::pareto;
 use super::plot::{Form, Series, chart};
 use super::records::Record;
-use super::scale::{Axis, short};
-use super::view::{Looks, View, What, YARDSTICKS, a_rule, as_is};
+use super::scale::Axis;
 use crate::record::Row;
+use crate::table::{Table, or_dash, short};
+use crate::view::{View, What, YARDSTICKS, a_rule, as_is};
 
 /// Returns the newest record of a machine, preferably one with both lookups and updates.
 ///
@@ -20,7 +22,7 @@ pub(crate) fn newest<'a>(records: &[&'a Record]) -> Option<&'a Record> {
         |record: &Record, measure: &str| record.rows.iter().any(|row| row.measure == measure && row.median.is_some());
     let rank = |record: &&&Record| {
         let both = has(record, "lookup") && has(record, "updates");
-        let view = View::new(record);
+        let view = View::new(&record.rows);
         let rules: usize = view.sets.iter().map(|set| set.rules).sum();
         (both, record.date.clone(), view.engines.len(), view.sets.len(), rules)
     };
@@ -29,7 +31,7 @@ pub(crate) fn newest<'a>(records: &[&'a Record]) -> Option<&'a Record> {
 
 /// Draws the plots of the newest record.
 pub(crate) fn trade(record: &Record, looks: &Looks) -> anyhow::Result<Markup> {
-    let view = View::new(record);
+    let view = View::new(&record.rows);
     let both: Vec<Figure> =
         [pareto::updates(&view, looks)?, pareto::memory(&view, looks)?].into_iter().flatten().collect();
     Ok(html! {
@@ -53,7 +55,7 @@ fn family(set: &str) -> Option<(&str, usize)> {
 
 /// Draws the figures of families of sets in several sizes; `None` if no family has two sizes.
 pub(crate) fn growth(records: &[&Record], looks: &Looks) -> anyhow::Result<Option<Markup>> {
-    let views: Vec<View<'_>> = records.iter().map(|record| View::new(record)).collect();
+    let views: Vec<View<'_>> = records.iter().map(|record| View::new(&record.rows)).collect();
     let mut families: BTreeMap<&str, BTreeMap<usize, (usize, &View<'_>, &Row)>> = BTreeMap::new();
     for view in &views {
         let sizes =
@@ -124,7 +126,7 @@ fn of_family(
         let points: Vec<(f64, f64)> =
             sets.iter().zip(&figures).filter_map(|((_, set), figure)| Some((set.rules as f64, (*figure)?))).collect();
         if points.len() > 1 {
-            let cells = figures.iter().map(|figure| figure.map_or("–".to_owned(), short));
+            let cells = figures.iter().map(|figure| or_dash(figure.map(short)));
             table.rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
             series.push(Series { look: looks.get(name), form: Form::Line, points });
             legend.push((looks.get(name), name.to_owned()));
@@ -132,7 +134,8 @@ fn of_family(
     }
     let (x, y) = (Axis::log("rules"), Axis::log(axis));
     let svg = chart(title, &x, &y, &series)?;
-    let figure = || Figure { title: title.to_owned(), caption: String::new(), svg, legend, table };
+    let figure =
+        || Figure { title: title.to_owned(), caption: String::new(), svg, legend, tables: vec![("Figures", table)] };
     Ok((!series.is_empty()).then(figure))
 }
 

@@ -3,29 +3,17 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::plot::{Look, Svg, key};
+use crate::table::Table;
+use crate::views::Titled;
 
-/// Table of text; all columns but the first hold numbers, unless `words` is set.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
-    pub(crate) head: Vec<String>,
-    pub(crate) rows: Vec<Vec<String>>,
-    pub(crate) words: bool,
-}
-
-impl Table {
-    pub(crate) fn new(head: &[&str]) -> Self {
-        Self { head: head.iter().map(|&name| name.to_owned()).collect(), ..Self::default() }
-    }
-}
-
-/// Plot with its legend and the figures behind it.
+/// Plot with its legend and tables of the figures behind it.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     pub(crate) title: String,
     pub(crate) caption: String,
     pub(crate) svg: Svg,
     pub(crate) legend: Vec<(Look, String)>,
-    pub(crate) table: Table,
+    pub(crate) tables: Vec<Titled>,
 }
 
 /// Section of the page that the contents list.
@@ -81,7 +69,7 @@ fn figure(figure: &Figure) -> anyhow::Result<Markup> {
                 }
             }
             @if !figure.caption.is_empty() { figcaption { (figure.caption) } }
-            @if !figure.table.rows.is_empty() { (details("Figures", &table(&figure.table))) }
+            @for (title, of_title) in &figure.tables { (details(title, &table(of_title))) }
         }
     })
 }

@@ -8,12 +8,12 @@ use anyhow::Context;
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::beside::{Claimed, Pair, beside};
-use super::page::{Figure, Table, details, figures, table};
+use super::page::{Figure, details, figures, table};
 use super::plot::{Form, Look, Series, chart};
 use super::records;
 use super::scale::Axis;
 use crate::reproduce::Verdict;
+use crate::table::Table;
 
 /// Claim of a paper: a line of `<paper>/record.csv`, whose figures may be words.
 #[derive(Clone, Debug, Deserialize)]
@@ -99,7 +99,10 @@ impl Course {
             caption: String::new(),
             svg: chart(&format!("{paper}, {}, over time", self.entry), &x, &y, &series)?,
             legend,
-            table: Table { head: self.head.clone(), rows: self.rows.iter().map(cells).collect(), words: false },
+            tables: vec![(
+                "Figures",
+                Table { head: self.head.clone(), rows: self.rows.iter().map(cells).collect(), words: false },
+            )],
         })
     }
 }
@@ -184,8 +187,7 @@ pub(crate) fn section(papers: &[Paper]) -> anyhow::Result<Option<Markup>> {
         html! {
             p {
                 "The numbers that each paper states of a figure, table or section, in its unit, and beside them what
-                was measured here. The colour and form of a mark is the verdict. Axes are logarithmic where numbers
-                are 20 times apart or more."
+                was measured here."
             }
             @for part in parts { (part) }
         }
@@ -193,31 +195,18 @@ pub(crate) fn section(papers: &[Paper]) -> anyhow::Result<Option<Markup>> {
 }
 
 fn of_paper(paper: &Paper) -> anyhow::Result<Markup> {
-    let mut entries: Vec<(&str, &str)> = Vec::new();
-    for claim in &paper.claims {
-        let entry = (claim.entry.as_str(), claim.unit.as_str());
-        if !entries.contains(&entry) {
-            entries.push(entry);
-        }
-    }
-    let mut all = Vec::new();
-    for (entry, unit) in entries {
-        let claims: Vec<&Claim> =
-            paper.claims.iter().filter(|claim| claim.entry == entry && claim.unit == unit).collect();
-        all.extend(figure(&paper.name, entry, unit, &claims)?);
-    }
-    all.extend(paper.courses.iter().map(|course| course.figure(&paper.name)).collect::<anyhow::Result<Vec<_>>>()?);
+    let all = paper.courses.iter().map(|course| course.figure(&paper.name)).collect::<anyhow::Result<Vec<_>>>()?;
     let tally = Verdict::ALL.map(|verdict| format!("{}: {}", verdict.name(), paper.count(verdict)));
     Ok(html! {
         h3 { (paper.name) }
         p { (paper.claims.len()) " claims. " (tally.join(", ")) }
         ul.notes { @for line in &paper.head { li { (line) } } li { code { (paper.path.display()) } } }
-        @if all.is_empty() { p { "No number of it was measured yet." } } @else { (figures(&all)?) }
-        (details("All claims", &table(&claims_table(paper.claims.iter()))))
+        @if !all.is_empty() { (figures(&all)?) }
+        (details("All claims", &table(&claims_table(&paper.claims))))
     })
 }
 
-fn claims_table<'a>(claims: impl Iterator<Item = &'a Claim>) -> Table {
+fn claims_table(claims: &[Claim]) -> Table {
     let mut table = Table::new(&["entry", "claim", "unit", "claimed", "measured", "ratio", "shape", "verdict"]);
     table.words = true;
     for claim in claims {
@@ -226,82 +215,4 @@ fn claims_table<'a>(claims: impl Iterator<Item = &'a Claim>) -> Table {
         table.rows.push(row.map(str::to_owned).into());
     }
     table
-}
-
-/// Returns the numbers of a cell, none if it is words.
-fn numbers(cell: &str) -> Vec<f64> {
-    cell.split(',').map(|number| number.trim().parse().ok()).collect::<Option<_>>().unwrap_or_default()
-}
-
-/// Returns the numbers of a claim in pairs, with the names of contestants where the shape has them.
-fn pairs(claim: &Claim) -> Vec<Pair> {
-    let (paper, ours) = (numbers(&claim.claimed), numbers(&claim.measured));
-    let contest = claim.shape.split(", ").next().unwrap_or_default();
-    let names: Vec<&str> = contest.split(" before ").collect();
-    let count = paper.len().max(ours.len());
-    let name = |at: usize| match names.len() > 1 && count > 1 && count.is_multiple_of(names.len()) {
-        true => names[at % names.len()].to_owned(),
-        false => String::new(),
-    };
-    let pair = |at| Pair { name: name(at), paper: paper.get(at).copied(), ours: ours.get(at).copied() };
-    (0..count).map(pair).collect()
-}
-
-/// Draws the measured claims of an entry in one unit.
-fn figure(paper: &str, entry: &str, unit: &str, claims: &[&Claim]) -> anyhow::Result<Option<Figure>> {
-    let drawn = |claim: &&&Claim| !numbers(&claim.measured).is_empty();
-    let measured: Vec<&Claim> = claims.iter().filter(drawn).copied().collect();
-    let all: Vec<Claimed> = measured
-        .iter()
-        .map(|claim| Claimed { label: claim.claim.clone(), look: Look::verdict(claim.verdict), pairs: pairs(claim) })
-        .collect();
-    if all.is_empty() {
-        return Ok(None);
-    }
-    let mut legend = vec![(Look::paper(), "paper".to_owned())];
-    for claim in &measured {
-        let key = (Look::verdict(claim.verdict), format!("here: {}", claim.verdict.name()));
-        if !legend.contains(&key) {
-            legend.push(key);
-        }
-    }
-    let unit = if unit.is_empty() { "number" } else { unit };
-    Ok(Some(Figure {
-        title: format!("{entry}, {unit}"),
-        caption: String::new(),
-        svg: beside(&format!("{paper}, {entry}, {unit}"), unit, &all)?,
-        legend,
-        table: claims_table(claims.iter().copied()),
-    }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_stand_beside_the_names_of_contestants() {
-        let claim = |claimed: &str, measured: &str, shape: &str| Claim {
-            paper: String::new(),
-            entry: String::new(),
-            id: String::new(),
-            claim: String::new(),
-            unit: String::new(),
-            claimed: claimed.to_owned(),
-            measured: measured.to_owned(),
-            ratio: String::new(),
-            shape: shape.to_owned(),
-            verdict: Verdict::Holds,
-        };
-        let of = |claim: &Claim| -> Vec<(String, Option<f64>, Option<f64>)> {
-            pairs(claim).into_iter().map(|pair| (pair.name, pair.paper, pair.ours)).collect()
-        };
-        let both = claim("1.5, 2", "0.9, 1", "a before b, less is better");
-        assert_eq!(of(&both), [("a".to_owned(), Some(1.5), Some(0.9)), ("b".to_owned(), Some(2.0), Some(1.0))]);
-        let words = claim("in this order", "3, 4", "a before b, less is better");
-        assert_eq!(of(&words)[1], ("b".to_owned(), None, Some(4.0)));
-        let gain = claim("30", "-1.5", "a before b");
-        assert_eq!(of(&gain), [(String::new(), Some(30.0), Some(-1.5))]);
-        assert!(of(&claim("r2 and r3", "r2, 3", "exactly")).is_empty());
-    }
 }

@@ -1,11 +1,12 @@
 //! Plots of lookups against their costs: updates and memory.
 
-use super::measured::or_dash;
-use super::page::{Figure, Table};
+use super::looks::Looks;
+use super::page::Figure;
 use super::plot::{Form, Look, Series, chart};
-use super::scale::{Axis, short};
-use super::view::{Looks, View, What, YARDSTICKS, a_rule, as_is};
+use super::scale::Axis;
 use crate::record::Row;
+use crate::table::{Table, or_dash, short};
+use crate::view::{View, What, YARDSTICKS, a_rule, as_is};
 
 /// Figure that is plotted against lookups.
 struct Against<'a> {
@@ -104,7 +105,7 @@ impl Against<'_> {
             caption,
             svg: chart(self.title, &Axis::log("ns a prepared key"), &Axis::log(self.axis), &series)?,
             legend,
-            table,
+            tables: vec![("Figures", table)],
         }))
     }
 

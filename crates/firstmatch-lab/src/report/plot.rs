@@ -14,7 +14,6 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor, ShapeStyle, TextStyle};
 
 use super::scale::{Axis, Scale};
-use crate::reproduce::Verdict;
 
 /// Drawing: an `svg` element.
 #[derive(Clone, Debug)]
@@ -28,8 +27,8 @@ pub(crate) struct Look {
 }
 
 const REFERENCE: u8 = 8;
-pub(super) const TEXT: u8 = 9;
-pub(super) const AXIS: u8 = 10;
+const TEXT: u8 = 9;
+const AXIS: u8 = 10;
 const GRID: u8 = 11;
 const BACKGROUND: u8 = 12;
 const VARIABLES: [&str; 13] =
@@ -38,8 +37,8 @@ const VARIABLES: [&str; 13] =
 /// Size in units of half a pixel on a phone, so that positions between pixels exist.
 const WIDTH: u32 = 720;
 const HEIGHT: u32 = 500;
-pub(super) const FONT: f64 = 31.0;
-pub(super) const MARK: i32 = 9;
+const FONT: f64 = 31.0;
+const MARK: i32 = 9;
 
 impl Look {
     /// Returns the look of the n-th engine; colours are reused with other shapes.
@@ -58,21 +57,6 @@ impl Look {
         Self { ink: REFERENCE, shape: 4 + (number % 4) as u8 }
     }
 
-    /// Returns the look of a paper's numbers.
-    pub(crate) fn paper() -> Self {
-        Self { ink: REFERENCE, shape: 7 }
-    }
-
-    /// Returns the look of a verdict: green circles hold, red squares fail.
-    pub(crate) fn verdict(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Holds => Self { ink: 2, shape: 0 },
-            Verdict::Fails => Self { ink: 4, shape: 1 },
-            Verdict::Undecided => Self { ink: 6, shape: 3 },
-            Verdict::Stated | Verdict::NotRun => Self { ink: 0, shape: 2 },
-        }
-    }
-
     fn line(self) -> ShapeStyle {
         ink(self.ink).stroke_width(4)
     }
@@ -83,19 +67,19 @@ impl Look {
 }
 
 /// Returns the colour that stands for a variable until the drawing is done.
-pub(super) fn ink(variable: u8) -> RGBColor {
+fn ink(variable: u8) -> RGBColor {
     RGBColor(1, 2, variable)
 }
 
-pub(super) fn text(size: f64, variable: u8, h: HPos, v: VPos) -> TextStyle<'static> {
+fn text(size: f64, variable: u8, h: HPos, v: VPos) -> TextStyle<'static> {
     let style = TextStyle::from(("sans-serif", size));
     TextStyle { color: ink(variable).to_backend_color(), pos: Pos::new(h, v), ..style }
 }
 
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-pub(super) type Plane<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Scale, Scale>>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Plane<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Scale, Scale>>;
 
-pub(super) fn draw(
+fn draw(
     title: &str,
     (width, height): (u32, u32),
     with: impl FnOnce(&Area<'_>) -> anyhow::Result<()>,
@@ -118,7 +102,7 @@ fn failed(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("drawing: {error}")
 }
 
-pub(super) fn plane<'a, 'b>(area: &'a Area<'b>, (x, y): (Scale, Scale), left: u32) -> anyhow::Result<Plane<'a, 'b>> {
+fn plane<'a, 'b>(area: &'a Area<'b>, (x, y): (Scale, Scale), left: u32) -> anyhow::Result<Plane<'a, 'b>> {
     ChartBuilder::on(area)
         .margin_top(16)
         .margin_right(44)
@@ -129,7 +113,7 @@ pub(super) fn plane<'a, 'b>(area: &'a Area<'b>, (x, y): (Scale, Scale), left: u3
         .map_err(failed)
 }
 
-pub(super) fn mesh(plane: &mut Plane<'_, '_>, x: &str, y: &str) -> anyhow::Result<()> {
+fn mesh(plane: &mut Plane<'_, '_>, x: &str, y: &str) -> anyhow::Result<()> {
     let labels = text(FONT * 0.94, TEXT, HPos::Center, VPos::Center);
     let mut mesh = plane.configure_mesh();
     mesh.light_line_style(ink(BACKGROUND).stroke_width(0)).bold_line_style(ink(GRID).stroke_width(2));
@@ -287,7 +271,7 @@ pub(crate) fn key(look: Look) -> anyhow::Result<Svg> {
     })
 }
 
-pub(super) fn shape<'a, 'b, E>(plane: &Plane<'a, 'b>, element: E) -> anyhow::Result<()>
+fn shape<'a, 'b, E>(plane: &Plane<'a, 'b>, element: E) -> anyhow::Result<()>
 where
     E: plotters::element::Drawable<SVGBackend<'b>>,
     for<'e> &'e E: plotters::element::PointCollection<'e, (f64, f64)>,
@@ -302,12 +286,7 @@ fn dashed(plane: &mut Plane<'_, '_>, points: Vec<(f64, f64)>, look: Look) -> any
     plane.draw_series(line).map(drop).map_err(failed)
 }
 
-pub(super) fn mark(
-    plane: &Plane<'_, '_>,
-    point: (f64, f64),
-    look: Look,
-    (size, opacity): (i32, f64),
-) -> anyhow::Result<()> {
+fn mark(plane: &Plane<'_, '_>, point: (f64, f64), look: Look, (size, opacity): (i32, f64)) -> anyhow::Result<()> {
     let corners: Vec<(i32, i32)> = match look.shape % 4 {
         1 => vec![(-1, -1), (1, -1), (1, 1), (-1, 1)],
         2 => vec![(0, -1), (1, 1), (-1, 1)],

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
+use crate::table::short;
+
 /// Description of an axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
@@ -57,17 +59,6 @@ impl Scale {
             None => round,
         };
         Self { from, to, log: axis.log, ticks }
-    }
-
-    /// Creates a linear scale around 0 and values of any sign.
-    pub(crate) fn signed(values: impl Iterator<Item = f64>) -> Self {
-        let (least, most) = values.fold((0.0_f64, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
-        let (least, most) = if least < most { (least, most) } else { (0.0, 1.0) };
-        let (_, _, ticks) = linear_ends(most - least);
-        let step = ticks[1];
-        let (first, last) = ((least / step).floor() as i32, (most / step - 1e-9).ceil() as i32);
-        let at = |tick: i32| f64::from(tick) * step;
-        Self { from: at(first), to: at(last), log: false, ticks: (first..=last).map(at).collect() }
     }
 
     /// Creates rows `0..count` without ticks; the first is at the upper end.
@@ -139,26 +130,6 @@ impl ValueFormatter<f64> for Scale {
     }
 }
 
-/// Formats up to three significant digits, with a suffix for thousands.
-pub(crate) fn short(value: f64) -> String {
-    let (scaled, suffix) = match value.abs() {
-        size if size >= 999.5e6 => (value / 1e9, " G"),
-        size if size >= 999.5e3 => (value / 1e6, " M"),
-        size if size >= 999.5 => (value / 1e3, " k"),
-        _ => (value, ""),
-    };
-    let size = scaled.abs();
-    let places = match size {
-        _ if size >= 99.95 => 0,
-        _ if size >= 9.995 => 1,
-        _ if size >= 0.1 || size == 0.0 => 2,
-        _ => (1.0 - size.log10().floor()).min(9.0) as usize,
-    };
-    let text = format!("{scaled:.places$}");
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    format!("{text}{suffix}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -194,26 +165,5 @@ mod tests {
             }
         }
         assert_eq!(Scale::rows(4).map(&1.0, (400, 0)), 300 - 200);
-    }
-
-    #[test]
-    fn numbers_are_short() {
-        let expected = [
-            (0.0, "0"),
-            (1.0, "1"),
-            (0.25, "0.25"),
-            (43.21, "43.2"),
-            (999.0, "999"),
-            (999.6, "1 k"),
-            (12_340.0, "12.3 k"),
-            (5.68e6, "5.68 M"),
-            (2e9, "2 G"),
-            (0.00123, "0.0012"),
-            (100.0, "100"),
-            (0.1, "0.1"),
-        ];
-        for (value, text) in expected {
-            assert_eq!(short(value), text);
-        }
     }
 }

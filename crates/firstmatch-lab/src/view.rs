@@ -1,7 +1,5 @@
 //! View of a record by set, engine and measure.
 
-use super::plot::Look;
-use super::records::Record;
 use crate::record::Row;
 use crate::statistics::geometric_mean;
 
@@ -15,33 +13,6 @@ fn yardstick(engine: &str) -> Option<&'static str> {
         "rte_acl" => engine.split(' ').next() == Some(name) && !engine.ends_with(" again"),
         _ => engine == name,
     })
-}
-
-/// Looks of engines, the same on the whole page.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Looks {
-    names: Vec<String>,
-}
-
-impl Looks {
-    pub(crate) fn of(records: &[Record]) -> Self {
-        let mut looks = Self::default();
-        for record in records {
-            for name in View::new(record).engines {
-                if !looks.names.iter().any(|known| known == name) {
-                    looks.names.push(name.to_owned());
-                }
-            }
-        }
-        looks
-    }
-
-    pub(crate) fn get(&self, name: &str) -> Look {
-        match YARDSTICKS.iter().position(|&yardstick| yardstick == name) {
-            Some(number) => Look::yardstick(number),
-            None => Look::engine(self.names.iter().position(|known| known == name).unwrap_or(0)),
-        }
-    }
 }
 
 /// Selection of a figure.
@@ -61,7 +32,7 @@ impl<'a> What<'a> {
         Self { batch: Some(batch), ..Self::measure("lookup") }
     }
 
-    fn is(&self, row: &Row) -> bool {
+    pub(crate) fn is(&self, row: &Row) -> bool {
         row.measure == self.measure
             && (self.batch.is_none() || row.batch == self.batch)
             && self.threads.is_none_or(|threads| row.threads == threads)
@@ -81,7 +52,7 @@ pub(crate) struct Mean {
 /// Record with the names of its sets and engines.
 #[derive(Clone, Debug)]
 pub(crate) struct View<'a> {
-    pub(crate) record: &'a Record,
+    pub(crate) rows: &'a [Row],
     /// One row of each set.
     pub(crate) sets: Vec<&'a Row>,
     /// Engines without the yardsticks and without the second build of the first.
@@ -91,9 +62,9 @@ pub(crate) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn new(record: &'a Record) -> Self {
-        let mut view = Self { record, sets: Vec::new(), engines: Vec::new(), yardsticks: Vec::new() };
-        let (rows, mut found) = (&record.rows, Vec::new());
+    pub(crate) fn new(rows: &'a [Row]) -> Self {
+        let mut view = Self { rows, sets: Vec::new(), engines: Vec::new(), yardsticks: Vec::new() };
+        let mut found = Vec::new();
         for row in rows {
             let name = row.engine.as_str();
             if !view.sets.iter().any(|set| set.set == row.set) {
@@ -122,13 +93,33 @@ impl<'a> View<'a> {
             let by_name = if name == "rte_acl" { yardstick(&row.engine) == Some(name) } else { row.engine == name };
             row.set == set && by_name && what.is(row)
         };
-        let with = self.record.rows.iter().filter(is).filter(|row| row.median.is_some_and(f64::is_finite));
+        let with = self.rows.iter().filter(is).filter(|row| row.median.is_some_and(f64::is_finite));
         with.min_by(|one, other| one.median.unwrap_or(0.0).total_cmp(&other.median.unwrap_or(0.0)))
     }
 
     /// Returns the line of an engine, even if it has only ratios.
     pub(crate) fn line(&self, set: &str, name: &str, what: What<'_>) -> Option<&'a Row> {
-        self.record.rows.iter().find(|row| row.set == set && row.engine == name && what.is(row))
+        self.rows.iter().find(|row| row.set == set && row.engine == name && what.is(row))
+    }
+
+    /// Returns the names of all lines of a set.
+    pub(crate) fn lines(&self, set: &Row) -> Vec<&'a str> {
+        let mut names: Vec<&str> = Vec::new();
+        for row in self.rows.iter().filter(|row| row.set == set.set) {
+            if !names.contains(&row.engine.as_str()) {
+                names.push(&row.engine);
+            }
+        }
+        names
+    }
+
+    /// Returns the numbers of threads of lookups by several threads.
+    pub(crate) fn threads(&self) -> Vec<usize> {
+        let rows = self.rows.iter().filter(|row| row.measure == "lookup, all threads");
+        let mut threads: Vec<usize> = rows.map(|row| row.threads).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        threads
     }
 
     /// Returns the sets for which some engine has the figure.
@@ -171,7 +162,7 @@ impl<'a> View<'a> {
 
     /// Returns the batches of a measure, from the smallest.
     pub(crate) fn batches_of(&self, measure: &str) -> Vec<usize> {
-        let of_lookup = self.record.rows.iter().filter(|row| row.measure == measure);
+        let of_lookup = self.rows.iter().filter(|row| row.measure == measure);
         let mut batches: Vec<usize> = of_lookup.filter_map(|row| row.batch).collect();
         batches.sort_unstable();
         batches.dedup();
@@ -185,7 +176,7 @@ impl<'a> View<'a> {
 
     /// Returns the largest noise floor of a figure over the sets.
     pub(crate) fn floor(&self, what: What<'_>) -> f64 {
-        let floors = self.record.rows.iter().filter(|row| what.is(row)).filter_map(|row| row.noise_floor);
+        let floors = self.rows.iter().filter(|row| what.is(row)).filter_map(|row| row.noise_floor);
         floors.fold(0.0, |most, floor| if floor.is_nan() || most.is_nan() { f64::NAN } else { floor.max(most) })
     }
 }

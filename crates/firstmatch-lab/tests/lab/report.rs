@@ -1,27 +1,14 @@
 //! Tests the report with a few made-up figures, with none, and with broken files.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+
+use crate::{folder, lab};
 
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report");
 
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report").join(name);
-    if folder.exists() {
-        fs::remove_dir_all(&folder).expect("what an earlier test left goes");
-    }
-    fs::create_dir_all(&folder).expect("a folder for the test");
-    folder
-}
-
-/// Runs the program in a folder; returns the exit code and the outputs.
 fn report(folder: &Path, args: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_firstmatch-lab"));
-    let Output { status, stdout, stderr } =
-        command.arg("report").args(args).current_dir(folder).output().expect("it runs");
-    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-    (status.code().unwrap_or(-1), text(&stdout), text(&stderr))
+    lab(folder, &[&["report"], args].concat())
 }
 
 /// Returns the text of a page by lines; a plot is its title and its number of marks.
@@ -63,7 +50,7 @@ fn outline(page: &str) -> String {
 
 #[test]
 fn a_page_of_a_few_records() {
-    let folder = folder("good");
+    let folder = folder("report-good");
     let definitions = folder.join("benchmarks/definitions");
     fs::create_dir_all(&definitions).expect("a folder");
     let definition = "shows = \"what a `test` <shows>\"\n[[sets]]\nname = \"x\"\ngenerate = { profile = \"fw\", rules = 9, seed = 5, headers = 9 }\n[[engines]]\nengine = \"linear\"\n";
@@ -98,7 +85,7 @@ fn a_page_of_a_few_records() {
 
 #[test]
 fn nothing_to_show_is_said() {
-    let folder = folder("empty");
+    let folder = folder("report-empty");
     let (code, out, err) = report(&folder, &[]);
     assert_eq!((code, out.as_str(), err.as_str()), (0, "target/report.html\n", ""));
     let page = fs::read_to_string(folder.join("target/report.html")).expect("it is written");
@@ -144,7 +131,7 @@ fn what_is_broken_is_named_and_nothing_is_written() {
         ("definition", "benchmarks/definitions/large.toml", "shows = 3\n".to_owned(), "line 1, column 9".to_owned()),
     ];
     for (name, path, text, expected) in cases {
-        let folder = folder(name);
+        let folder = folder(&format!("report-{name}"));
         let put = |path: &str, text: &str| {
             let path = folder.join(path);
             fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");

@@ -2,17 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+
+use crate::run;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn readme(args: &[&str]) -> (i32, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_firstmatch-lab"));
-    let Output { status, stdout, stderr } =
-        command.arg("readme").args(args).current_dir(root()).output().expect("it runs");
-    (status.code().unwrap_or(-1), String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned())
+    run(&root(), &[&["readme"], args].concat())
 }
 
 #[test]

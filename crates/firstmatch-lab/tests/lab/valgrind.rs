@@ -4,10 +4,10 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-const LAB: &str = env!("CARGO_BIN_EXE_firstmatch-lab");
+use crate::{folder, run};
 
 /// Returns whether there is Valgrind; if not, says that the test is skipped, and again at the end of `ci.sh`.
 fn has_valgrind(test: &str) -> bool {
@@ -26,12 +26,6 @@ fn has_valgrind(test: &str) -> bool {
     false
 }
 
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    fs::create_dir_all(&folder).expect("a folder for the test");
-    folder
-}
-
 const DEFINITION: &str = r#"
 shows = "what a test shows"
 [[sets]]
@@ -45,16 +39,14 @@ engine = "tuplemerge"
 "#;
 
 /// Runs the program in a folder with one definition, `small.toml`.
-fn lab(folder: &Path, definition: &str, args: &[&str]) -> (Option<i32>, String) {
+fn with(folder: &Path, definition: &str, args: &[&str]) -> (i32, String) {
     fs::write(folder.join("small.toml"), definition).expect("a file");
-    let mut command = Command::new(LAB);
-    let run = command.current_dir(folder).env_remove("FIRSTMATCH_SETS").args(args).output().expect("it runs");
-    (run.status.code(), String::from_utf8_lossy(&[run.stdout, run.stderr].concat()).into_owned())
+    run(folder, args)
 }
 
 /// Returns the definition with the digest that the program states.
 fn good(folder: &Path) -> String {
-    let (code, out) = lab(folder, DEFINITION, &["measure", "small.toml", "--test"]);
+    let (code, out) = with(folder, DEFINITION, &["measure", "small.toml", "--test"]);
     let (_, digest) = out.split_once("keys and answers have the digest ").unwrap_or_else(|| panic!("{code:?}: {out}"));
     DEFINITION.replace("DIGEST", digest.split(',').next().expect("a word"))
 }
@@ -67,8 +59,8 @@ fn instructions_are_counted_and_recorded() {
     }
     let folder = folder("instructions");
     let good = good(&folder) + "[instructions]\nbatches = [1, 20]\nlookups = 100\n";
-    let (code, out) = lab(&folder, &good, &["measure", "small.toml", "--record=record"]);
-    assert_eq!(code, Some(0), "{out}");
+    let (code, out) = with(&folder, &good, &["measure", "small.toml", "--record=record"]);
+    assert_eq!(code, 0, "{out}");
     let path = out.lines().find_map(|line| line.strip_prefix("recorded in ")).unwrap_or_else(|| panic!("{out}"));
     let text = fs::read_to_string(folder.join(path)).expect("the record");
     let of = |engine: &str, batch: usize| -> f64 {
@@ -87,10 +79,10 @@ fn instructions_are_counted_and_recorded() {
         ("batches = [0]", "[instructions] batches and lookups: expected numbers from 1"),
         ("batchs = [1]", "unknown field `batchs`"),
     ] {
-        let (code, out) = lab(&folder, &good.replace("batches = [1, 20]", change), &["measure", "small.toml"]);
-        assert!(code == Some(2) && out.contains(expected), "{expected}: {code:?}: {out}");
+        let (code, out) = with(&folder, &good.replace("batches = [1, 20]", change), &["measure", "small.toml"]);
+        assert!(code == 2 && out.contains(expected), "{expected}: {code:?}: {out}");
     }
-    let mut command = Command::new(LAB);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_firstmatch-lab"));
     fs::write(folder.join("small.toml"), &good).expect("a file");
     let run = command.current_dir(&folder).env("PATH", "").args(["measure", "small.toml"]).output().expect("it runs");
     let out = String::from_utf8_lossy(&run.stdout);
