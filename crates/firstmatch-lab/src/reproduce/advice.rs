@@ -33,7 +33,7 @@ pub(super) fn run(run: &Advice, _: Option<&Path>, out: &mut dyn Write, emit: Emi
     ensure!(cache > 0.0 && full > 0.0 && (0.0..1.0).contains(&hits), "expected times above 0 and hits from 0 to 1");
     let times = StageTimes { cache, full, hits };
     let head = ["threads", "equation 1", "stages equally fast", "fastest partition", "its Mpps"];
-    let mut table = table(head.map(str::to_owned).into());
+    let mut table = table(head);
     for &About { ref id, threads } in claims {
         let best = times.advise(threads).with_context(|| format!("claim `{id}`: {threads} threads; expected two"))?;
         let numbers = [times.equation_1(threads), times.balanced(threads), times.mpps(best)];
@@ -48,23 +48,16 @@ pub(super) fn run(run: &Advice, _: Option<&Path>, out: &mut dyn Write, emit: Emi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::testing::{numbers, ran};
 
     #[test]
     fn equation_and_enumeration_stand_side_by_side() {
-        let of = |text: &str| {
-            let (mut out, mut found) = (Vec::new(), Vec::new());
-            run(&toml::from_str(text)?, None, &mut out, &mut |outcome| {
-                found.push(outcome.measured);
-                Ok(())
-            })?;
-            anyhow::Ok((String::from_utf8(out)?, found))
-        };
         let text = "times = [200, 2000]\nhits = 0.95\nclaims = [{ id = 'a', threads = 15 }]";
-        let (out, found) = of(text).expect("a run");
+        let (out, found) = ran(run, text).expect("a run");
         assert!(out.contains("| 15      |      8.693 |              10.000 |              10-5 |   50.000 |"), "{out}");
-        assert!(matches!(&found[..], [Measured::Numbers(numbers)] if (numbers[0] - 8.693).abs() < 1e-3));
+        assert!((numbers(&found[0])[0] - 8.693).abs() < 1e-3);
         for (from, to, expected) in [("0.95", "1.5", "hits from 0 to 1"), ("15", "1", "1 threads; expected two")] {
-            let error = of(&text.replace(from, to)).expect_err("a bad run");
+            let error = ran(run, &text.replace(from, to)).expect_err("a bad run");
             assert!(error.to_string().contains(expected), "{error}");
         }
     }

@@ -241,7 +241,7 @@ impl Boxes {
 
     fn print(&self, cells: &[Vec<Vec<Cell>>], out: &mut dyn Write) -> anyhow::Result<()> {
         let head = ["set", "boxes", "hits, %", "formed", "half of hits within", "see all, %", "samples until warm"];
-        let mut table = table(head.map(str::to_owned).into());
+        let mut table = table(head);
         for (boxes, cells) in self.boxes.iter().zip(cells) {
             for (profile, sizes) in self.profiles.iter().zip(cells) {
                 for (size, cell) in self.sizes.iter().zip(sizes) {
@@ -266,31 +266,21 @@ impl Boxes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::testing::{numbers, ran};
 
-    fn measured(lines: &str) -> anyhow::Result<(String, Vec<Measured>)> {
-        let (mut out, mut measured) = (Vec::new(), Vec::new());
-        let text = format!("profiles = ['acl1']\nsizes = [60, 200]\nlists = 1\nzipf = 2.0\npackets = 20_000\n{lines}");
-        run(&toml::from_str(&text)?, None, &mut out, &mut |outcome| {
-            measured.push(outcome.measured);
-            Ok(())
-        })?;
-        Ok((String::from_utf8(out)?, measured))
-    }
+    const HEAD: &str = "profiles = ['acl1']\nsizes = [60, 200]\nlists = 1\nzipf = 2.0\npackets = 20_000\n";
 
     #[test]
     fn few_boxes_take_most_of_skewed_packets() {
         let of = ["hits", "median", "formed", "searched", "all", "falls", "slot", "updaters"];
         let claims: String = of.iter().map(|of| format!("[[claims]]\nid = '{of}'\nof = '{of}'\n")).collect();
-        let (out, found) = measured(&format!("boxes = [20, 4]\n{claims}")).expect("a run");
-        let numbers = |at: usize| match &found[at] {
-            Measured::Numbers(numbers) => numbers.clone(),
-            other => panic!("{other:?}"),
-        };
+        let (out, found) = ran(run, &format!("{HEAD}boxes = [20, 4]\n{claims}")).expect("a run");
+        let numbers = |at: usize| numbers(&found[at]);
         let (hits, formed, all) = (numbers(0), numbers(2), numbers(4)[0]);
         assert!(hits[0] > 80.0 && hits[1] > 50.0 && hits[1] <= hits[0], "{out}");
         assert!(numbers(1)[0] > 80.0 && formed[0] > 3.0 && formed[0] <= formed[1], "{out}");
         assert!(numbers(3)[0] >= 1.0 && all < 25.0, "{out}");
-        assert!(matches!(&found[5], Measured::Pairs { pairs, .. } if pairs.len() == 1));
+        assert!(matches!(&found[5].measured, Measured::Pairs { pairs, .. } if pairs.len() == 1));
         assert!(out.contains("| acl1 200 |     4 |"), "{out}");
         // No packet is as old as a queue of 1,000 makes it, and two windows of samples are filled half as fast.
         let (slot, updaters) = (numbers(6), numbers(7));
@@ -301,7 +291,7 @@ mod tests {
             ("boxes = []\nclaims = []", "`boxes`: expected"),
             ("boxes = [1]\nclaims = [{ id = 'i', of = 'x' }]", "unknown variant"),
         ] {
-            let error = format!("{:#}", measured(bad).expect_err("a bad run"));
+            let error = format!("{:#}", ran(run, &format!("{HEAD}{bad}")).expect_err("a bad run"));
             assert!(error.contains(expected), "{error}");
         }
     }

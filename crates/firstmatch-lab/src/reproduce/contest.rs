@@ -66,7 +66,7 @@ pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write, emit
         let has = run.measures.contains(&measure) && run.traffics.contains(&traffic);
         ensure!(has, "claim `{}`: the entry has no such measure or traffic", about.id);
         let is_own = about.part.is_none() && about.per.is_none();
-        ensure!(is_own, "claim `{}`: `part` and `per` are for entries of memory", about.id);
+        ensure!(is_own, "claim `{}`: `part` and `per` are for what was built", about.id);
     }
     let bias = Bias::smoothed(run.smoothing);
     let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, bias, seeds };
@@ -166,21 +166,15 @@ impl Contest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::{Measured, Outcome};
+    use crate::reproduce::Outcome;
+    use crate::reproduce::testing::{numbers, ran};
 
     fn outcomes(lines: &str, claims: &str) -> (String, Vec<Outcome>) {
         let text = format!(
             "profiles = ['acl1', 'fw1']\nsizes = [20, 60]\nlists = 1\n{lines}\n\
              [[engines]]\nengine = 'tuplemerge'\n[[engines]]\nengine = 'linear'\n{claims}"
         );
-        let contest: Contest = toml::from_str(&text).expect("a contest");
-        let (mut out, mut outcomes) = (Vec::new(), Vec::new());
-        run(&contest, None, &mut out, &mut |outcome| {
-            outcomes.push(outcome);
-            Ok(())
-        })
-        .expect("a run");
-        (String::from_utf8(out).expect("text"), outcomes)
+        ran(run, &text).expect("a run")
     }
 
     /// The digest depends on rules, keys and answers, not on the measure, the engines or whether scratches are new.
@@ -198,7 +192,7 @@ mod tests {
         let (out, counted) =
             outcomes("measures = [{ count = 'tests' }]", &first.replace("'a'", "'c'").replace("tuplemerge", "linear"));
         assert!(out.contains("| linear, tests a packet ") && counted[0].digest == warm[0].digest, "{out}");
-        assert!(matches!(&counted[0].measured, Measured::Numbers(tests) if tests[0] >= 1.0), "{counted:?}");
+        assert!(numbers(&counted[0])[0] >= 1.0, "{counted:?}");
         let (_, others) = outcomes("measures = ['tables']\ntraffics = ['default']", first);
         assert_ne!(others[0].digest, warm[0].digest);
     }

@@ -6,7 +6,7 @@ use anyhow::ensure;
 use firstmatch_core::rule::{Lowered, Region};
 use serde::Deserialize;
 
-use super::sax_pac::SaxPac;
+use super::sax_pac;
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
@@ -48,8 +48,8 @@ impl Counted {
         ensure!(rules.by_rule().all(|(_, regions)| regions.len() == 1), "expected rules of one region");
         let all = || rules.regions().iter();
         Ok(match self {
-            Self::SaxPac => SaxPac::AllFields.partitions(rules),
-            Self::SaxPac2 => SaxPac::TwoFields.partitions(rules),
+            Self::SaxPac => sax_pac::partitions(rules, false),
+            Self::SaxPac2 => sax_pac::partitions(rules, true),
             Self::TssAddresses => all().map(|region| addresses(&region)).collect::<HashSet<_>>().len(),
             Self::VppTss => all().flat_map(|region| masks(&region)).collect::<HashSet<_>>().len(),
         })

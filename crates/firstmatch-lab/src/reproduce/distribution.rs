@@ -53,7 +53,7 @@ pub(super) fn run(run: &Distribution, seeds: Option<&Path>, out: &mut dyn Write,
     ensure!(!run.sizes.is_empty() && !run.engines.is_empty(), "there is no rule set, or no engine");
     let lists = Lists::of(&run.profile, seeds)?;
     let shares = SHARES.iter().map(|share| format!("{} %", share * 100.0));
-    let mut shown = table(["ns a packet".to_owned(), "rules".to_owned()].into_iter().chain(shares).collect());
+    let mut shown = table(["ns a packet".to_owned(), "rules".to_owned()].into_iter().chain(shares));
     let row = |name: &str, size: String, times: &Times| {
         let shares = SHARES.iter().map(|&share| format!("{:.0}", percentile(times, share)));
         [name.to_owned(), size].into_iter().chain(shares).collect::<Vec<_>>()

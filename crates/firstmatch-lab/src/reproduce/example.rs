@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use firstmatch_core::rule::{ExpansionLimits, FieldValues, lower};
-use firstmatch_core::{Classifier, KeyBuf, Match};
+use firstmatch_core::{Classifier, KeyBuf, Match, RuleSet};
 use firstmatch_formats::Options;
 use serde::Deserialize;
 
@@ -36,6 +36,9 @@ pub(super) struct About {
     counts: Vec<String>,
     /// Quantity that is claimed instead.
     of: Option<Of>,
+    /// Fields whose conditions are meant; by default all.
+    #[serde(default)]
+    fields: Vec<String>,
     #[serde(flatten)]
     engine: Engine,
 }
@@ -48,6 +51,8 @@ enum Of {
     Distinct,
     /// Mean of these.
     Mean,
+    /// Their cross product.
+    Product,
     /// Fields that the root of a tree cuts, and the number of its children.
     Root,
     /// Outcome of Storm's check of a box.
@@ -63,7 +68,7 @@ pub(super) fn run(run: &Example, _: Option<&Path>, out: &mut dyn Write, emit: Em
     let mut digest = Running::default();
     digest.add_rules(&file.rules);
     let digest = digest.finish();
-    for About { id, packets, counts: names, of, engine } in &run.claims {
+    for About { id, packets, counts: names, of, fields, engine } in &run.claims {
         let here = || format!("claim `{id}`");
         let built = (engine.recipe()?.build)(&lowered)?;
         let mut keys = KeyBuf::new(schema);
@@ -75,8 +80,13 @@ pub(super) fn run(run: &Example, _: Option<&Path>, out: &mut dyn Write, emit: Em
         }
         if let Some(of) = of {
             let measured = match of {
-                Of::Distinct => Measured::Numbers(distinct::counts(&file.rules).1),
-                Of::Mean => Measured::Numbers(vec![mean(distinct::counts(&file.rules).1.into_iter())]),
+                Of::Distinct => Measured::Numbers(conditions(&file.rules, fields).with_context(here)?),
+                Of::Mean => {
+                    Measured::Numbers(vec![mean(conditions(&file.rules, fields).with_context(here)?.into_iter())])
+                }
+                Of::Product => {
+                    Measured::Numbers(vec![conditions(&file.rules, fields).with_context(here)?.iter().product()])
+                }
                 Of::Root => {
                     let text =
                         built.structure().with_context(|| format!("{} describes no structure", engine.name()))?;
@@ -109,24 +119,47 @@ pub(super) fn run(run: &Example, _: Option<&Path>, out: &mut dyn Write, emit: Em
     Ok(())
 }
 
+/// Returns the number of distinct conditions in each of some fields, or in all if none is named.
+fn conditions(rules: &RuleSet, fields: &[String]) -> anyhow::Result<Vec<f64>> {
+    let all = distinct::counts(rules);
+    if fields.is_empty() {
+        return Ok(all.into_iter().map(|(_, count)| count).collect());
+    }
+    let one = |field: &String| {
+        let found = all.iter().find(|(name, _)| name == field);
+        found.map(|(_, count)| *count).with_context(|| format!("there is no field `{field}`"))
+    };
+    fields.iter().map(one).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::testing::ran;
 
     fn texts(claims: &str) -> anyhow::Result<Vec<Measured>> {
         let rules = "schema {\n x 3 prefix\n y 3 range\n}\nmatch x 4/1 y 2-3\nmatch y 3\n";
-        let mut texts = Vec::new();
-        let example: Example = toml::from_str(&format!("rules = '''\n{rules}'''\n{claims}"))?;
-        run(&example, None, &mut Vec::new(), &mut |outcome| {
-            texts.push(outcome.measured);
-            Ok(())
-        })?;
-        Ok(texts)
+        let (_, outcomes) = ran(run, &format!("rules = '''\n{rules}'''\n{claims}"))?;
+        Ok(outcomes.into_iter().map(|outcome| outcome.measured).collect())
+    }
+
+    fn claim(more: &str) -> String {
+        format!("[[claims]]\nid = 'a'\n{more}\n")
+    }
+
+    #[test]
+    fn conditions_of_a_field_are_counted_once() {
+        let of = |of: &str, fields: &str| claim(&format!("engine = 'linear'\nof = '{of}'\nfields = [{fields}]"));
+        let claims = of("distinct", "'y', 'x'") + &of("distinct", "") + &of("mean", "") + &of("product", "'x', 'y'");
+        let numbers = |numbers: &[f64]| Measured::Numbers(numbers.to_vec());
+        let expected = [numbers(&[2.0, 2.0]), numbers(&[2.0, 2.0]), numbers(&[2.0]), numbers(&[4.0])];
+        assert_eq!(texts(&claims).expect("a run"), expected);
+        let error = format!("{:#}", texts(&of("distinct", "'z'")).expect_err("a bad claim"));
+        assert!(error.contains("claim `a`: there is no field `z`"), "{error}");
     }
 
     #[test]
     fn answers_and_structures_are_text() {
-        let claim = |more: &str| format!("[[claims]]\nid = 'a'\n{more}\n");
         let packets = "packets = [[4, 3], [3, 3], [7, 1]]";
         let both = claim(&format!("engine = 'linear'\n{packets}")) + &claim("engine = 'tss'");
         let both = both + &claim("engine = 'linear'\ncounts = ['tests']\npackets = [[4, 3], [3, 3]]");

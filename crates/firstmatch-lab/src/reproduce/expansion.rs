@@ -4,13 +4,13 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::ensure;
-use comfy_table::{CellAlignment, Table, presets};
 use serde::Deserialize;
 
 use super::lists::{Bias, Lists};
 use super::prefixes::About;
 use super::{Emit, Measured, Outcome};
 use crate::digest::Running;
+use crate::table::table;
 use crate::transform::Transform;
 
 /// Experiment that measures how much rule sets grow.
@@ -27,10 +27,7 @@ pub(super) struct Expansion {
 
 pub(super) fn run(run: &Expansion, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
     ensure!(run.rules > 0 && run.lists > 0, "there is no rule set");
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(["profile", "rules", "as prefixes", "growth"]);
-    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    let mut table = table(["profile", "rules", "as prefixes", "growth"]);
     let (mut means, mut digest) = (Vec::new(), Running::default());
     for group in &run.profiles {
         ensure!(!group.is_empty(), "a group has no profile");

@@ -10,8 +10,8 @@ use serde::Deserialize;
 
 use super::claims::Claims;
 use super::{
-    Emit, adapt, advice, boxes, contest, distinct, distribution, example, expansion, instructions, loads, memory,
-    model, partitions, prefixes, rate, series, sweep,
+    Emit, adapt, advice, boxes, built, contest, distinct, distribution, example, expansion, instructions, loads, model,
+    prefixes, rate, series, sweep,
 };
 
 /// Entries by name.
@@ -76,16 +76,14 @@ kinds! {
     "loads" = loads::Loads;
     /// Instructions of single steps of a lookup.
     "instructions" = instructions::Instructions;
-    /// Number of tables that generated rule sets take.
-    "partitions" = partitions::Partitions;
     /// Comparison of speed or memory on generated rule sets.
     "contest" = contest::Contest;
     /// Workers of Storm's stages.
     "advice" = advice::Advice;
     /// Hits and boxes of a rule cache.
     "boxes" = boxes::Boxes;
-    /// Bytes by part and by the number of rules.
-    "memory" = memory::Memory;
+    /// Bytes by part, tables and other counts of what was built, by the number of rules.
+    "built" = built::Structures;
     /// Packets a second through a rule set that changes.
     "series" = series::Series;
     /// Times predicted from statistics, beside measured ones.

@@ -71,10 +71,16 @@ enum Of {
     Won,
     /// Whether the first engine is better than the second on every profile and size.
     Everywhere,
+    /// Whether the mean of the first engine is better than that of the second at every size.
+    Fewer,
     /// Whether the mean of each engine is better than that of the next.
     Ordered,
     /// Least, mean and most over the profiles and sizes.
     Range,
+    /// Most of the first engine over the profiles and sizes.
+    Most,
+    /// Figure of the first engine for each of `profiles` and each size.
+    Each,
     /// Size from which the first engine's mean is the best.
     From,
     /// Size up to which the first engine's mean is the best, or equal to the best.
@@ -152,6 +158,11 @@ impl Figures {
         self
     }
 
+    /// Returns the same figures in another unit.
+    pub(super) fn in_unit(self, unit: &str) -> Self {
+        Self { unit: unit.to_owned(), ..self }
+    }
+
     /// Returns the mean over the profiles of an engine at each size.
     pub(super) fn means(&self, engine: usize) -> Vec<f64> {
         (0..self.sizes.len()).map(|s| mean(self.all[engine].iter().map(|sizes| sizes[s]))).collect()
@@ -219,7 +230,15 @@ impl Figures {
         let sizes: Vec<usize> = (0..self.sizes.len()).filter(|&s| is_meant(self.sizes[s])).collect();
         ensure!(!sizes.is_empty() && !profiles.is_empty(), "it is about no profile, or about none of the sizes");
         let enough = match about.of {
-            Of::Means | Of::Range | Of::Slowest | Of::Exponents | Of::Sizes | Of::Rates | Of::Exceeds => 1,
+            Of::Means
+            | Of::Range
+            | Of::Most
+            | Of::Each
+            | Of::Slowest
+            | Of::Exponents
+            | Of::Sizes
+            | Of::Rates
+            | Of::Exceeds => 1,
             Of::Sublinear => 1,
             _ => 2,
         };
@@ -266,6 +285,12 @@ impl Figures {
                     if lost.is_empty() { "everywhere".to_owned() } else { format!("not on {}", lost.join(", ")) };
                 return Ok((Measured::Pairs { pairs, what }, reach));
             }
+            Of::Fewer => {
+                let at = |e: usize, s: usize| over(s, &|p, s| figure(e, p, s));
+                let pairs: Vec<_> = sizes.iter().map(|&s| (at(0, s), at(1, s))).collect();
+                let shown: Vec<String> = pairs.iter().map(|(one, other)| format!("{one:.1} of {other:.1}")).collect();
+                return Ok((Measured::Pairs { pairs, what: shown.join(", ") }, reach));
+            }
             Of::Ordered => {
                 let means: Vec<f64> = (0..engines.len()).map(mean_of).collect();
                 let pairs = means.windows(2).map(|pair| (pair[0], pair[1])).collect();
@@ -274,6 +299,12 @@ impl Figures {
             Of::Range => {
                 let figures = || cells().map(|(p, s)| figure(0, p, s));
                 vec![figures().fold(f64::INFINITY, f64::min), mean(figures()), figures().fold(0.0, f64::max)]
+            }
+            Of::Most => vec![cells().map(|(p, s)| figure(0, p, s)).fold(0.0, f64::max)],
+            Of::Each => {
+                let place = |name: &String| all.iter().position(|profile| profile == name);
+                let profiles = about.profiles.iter().filter_map(place);
+                profiles.flat_map(|p| sizes.iter().map(move |&s| figure(0, p, s))).collect()
             }
             Of::From => {
                 let found = sizes.iter().rev().take_while(|&&s| first_wins(s)).last();
@@ -396,6 +427,17 @@ mod tests {
         assert_eq!(ordered, Measured::Pairs { pairs: vec![(1.0, 3.0), (3.0, 2.0)], what: "1, 3, 2".to_owned() });
         let everywhere = measured(&figures(&[10, 20], &[&[1.0, 4.0], &[3.0, 4.0]]), "everywhere").0;
         assert_eq!(everywhere, Measured::Pairs { pairs: vec![(1.0, 3.0), (4.0, 4.0)], what: "not on p 20".to_owned() });
+    }
+
+    #[test]
+    fn tables_are_compared_at_every_size() {
+        let figures = figures(&[10, 20], &[&[1.0, 2.0], &[3.0, 2.0]]);
+        let what = "1.0 of 3.0, 2.0 of 2.0".to_owned();
+        assert_eq!(measured(&figures, "fewer").0, Measured::Pairs { pairs: vec![(1.0, 3.0), (2.0, 2.0)], what });
+        assert_eq!(measured(&figures, "most").0, Measured::Numbers(vec![2.0]));
+        let about = "id = 'i'\nof = 'each'\nengines = ['b']\nprofiles = ['p']\nrules = 10";
+        let (found, _) = figures.measured(&toml::from_str(about).expect("a claim")).expect("a measurement");
+        assert_eq!(found, Measured::Numbers(vec![3.0]));
     }
 
     #[test]

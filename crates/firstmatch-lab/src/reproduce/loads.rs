@@ -92,7 +92,7 @@ pub(super) fn run(run: &Loads, seeds: Option<&Path>, out: &mut dyn Write, emit: 
     })?;
     let factor = (measured[1] - measured[0]) / (theory[1] - theory[0]);
     let constant = measured[0] - factor * theory[0];
-    let mut table = table(["rules", "Equation 1", "words read"].map(str::to_owned).into());
+    let mut table = table(["rules", "Equation 1", "words read"]);
     for ((rules, theory), measured) in run.sizes.iter().zip(theory).zip(measured) {
         table.add_row([rules.to_string(), format!("{theory:.0}"), format!("{measured:.1}")]);
     }
@@ -116,6 +116,7 @@ pub(super) fn run(run: &Loads, seeds: Option<&Path>, out: &mut dyn Write, emit: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::testing::{numbers, ran};
 
     const PAPER: &str = "width = 64\nfunctions = 2\nmerged = 0.5\nexact = [64, 48, 48]\n\
                          ranges = [[45, 1.0], [62, 1.0], [32, 0.25], [32, 0.25], [16, 0.1], [16, 0.1]]\n";
@@ -137,13 +138,7 @@ mod tests {
         let of = |claims: &str| {
             let engine = "[engine]\nengine = 'decomposition'\nconfig = { plain = true }\n";
             let text = format!("profiles = ['openflow']\nsizes = [300, 600]\n{PAPER}{engine}{claims}");
-            let mut numbers = Vec::new();
-            run(&toml::from_str(&text).expect("loads"), None, &mut Vec::new(), &mut |outcome| {
-                let Measured::Numbers(all) = outcome.measured else { panic!("numbers") };
-                numbers.push(all[0]);
-                Ok(())
-            })?;
-            anyhow::Ok(numbers)
+            anyhow::Ok(ran(run, &text)?.1.iter().map(|outcome| numbers(outcome)[0]).collect::<Vec<f64>>())
         };
         let found = of(&claims.concat()).expect("a run");
         let [theory, measured, factor, constant] = found[..] else { panic!("four claims") };

@@ -6,6 +6,7 @@ mod adapt;
 mod advice;
 mod bench;
 mod boxes;
+mod built;
 mod claims;
 mod contest;
 mod counted;
@@ -20,15 +21,15 @@ mod footprint;
 mod instructions;
 mod lists;
 mod loads;
-mod memory;
 mod model;
-mod partitions;
 mod prefixes;
 mod rate;
 mod record;
 mod sax_pac;
 mod series;
 mod sweep;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 mod verdict;

@@ -211,7 +211,7 @@ impl Model {
             let form = Cached::fit(cache, &fitted.map(|(_, _, point)| *point).collect::<Vec<_>>());
             let form = form.with_context(|| engine.name().to_owned())?;
             let head = ["rules", "MiB", "measured, us", "predicted, us", "error, %"];
-            let mut table = table(head.map(str::to_owned).into());
+            let mut table = table(head);
             let mut largest = 0.0f64;
             for (_, size, point) in lists.filter(|(seed, size, _)| *seed > 1 && !is_fitted(*size)) {
                 let [_, bytes, micros] = *point;
@@ -230,7 +230,7 @@ impl Model {
         let count = self.from.name();
         writeln!(out, "{engine}: {:.4} us + {:.4} us for each of the {count}", line.base, line.each)?;
         let head = ["rules", count, "measured, us", "predicted, us", "least error, %", "largest error, %"];
-        let mut table = table(head.map(str::to_owned).into());
+        let mut table = table(head);
         for (size, rules) in self.sizes.iter().enumerate() {
             let fitted = if self.fitted.contains(rules) { " (fitted)" } else { "" };
             let points: Vec<(f64, f64)> = cells.of_size(size).collect();
@@ -306,6 +306,7 @@ impl Cells {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::testing::{numbers, ran};
 
     #[test]
     fn a_line_predicts_what_lies_on_it() {
@@ -330,12 +331,7 @@ mod tests {
             "profiles = ['acl1', 'fw1']\nsizes = [20, 100, 300]\nlists = 1\nbatch = 32\nfrom = 'tables'\n{lines}\n\
              [[engines]]\nengine = 'tss'\n[[claims]]\nid = 'mean'\nof = 'mean'\n[[claims]]\nid = 'most'\nof = 'most'\n"
         );
-        let (mut out, mut outcomes) = (Vec::new(), Vec::new());
-        run(&toml::from_str(&text).expect("a model"), None, &mut out, &mut |outcome| {
-            outcomes.push(outcome);
-            Ok(())
-        })?;
-        Ok((String::from_utf8(out).expect("text"), outcomes))
+        ran(run, &text)
     }
 
     #[test]
@@ -344,11 +340,7 @@ mod tests {
         for expected in ["tss: ", "for each of the tables", "| 20 (fitted) ", "| 100 ", "| 300 (fitted) "] {
             assert!(out.contains(expected), "{expected}: {out}");
         }
-        let number = |outcome: &Outcome| match &outcome.measured {
-            Measured::Numbers(numbers) => numbers[0],
-            other => panic!("{other:?}"),
-        };
-        assert!(number(&outcomes[0]) <= number(&outcomes[1]) && outcomes[1].digest.len() == 32, "{outcomes:?}");
+        assert!(numbers(&outcomes[0])[0] <= numbers(&outcomes[1])[0] && outcomes[1].digest.len() == 32, "{outcomes:?}");
         for fitted in ["fitted = [20, 100, 300]", "fitted = []", "fitted = [20, 50]"] {
             let error = model(fitted).expect_err("nothing to predict");
             assert!(format!("{error:#}").contains("some of the sizes"), "{fitted}: {error:#}");

@@ -12,37 +12,27 @@ use firstmatch_core::rule::Lowered;
 use rstar::primitives::Rectangle;
 use rstar::{AABB, RTree};
 
-/// Choice of the fields that separate rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SaxPac {
-    /// All fields.
-    AllFields,
-    /// Two fields in each partition.
-    TwoFields,
-}
-
 /// Number of fields of the IPv4 5-tuple, one word each.
 const FIELDS: usize = 5;
 /// Closed box over `N` fields; 32-bit words and their comparisons are exact as doubles.
 type Cuboid<const N: usize> = Rectangle<[f64; N]>;
 
-impl SaxPac {
-    /// Returns the number of partitions of rules of one region each, over the IPv4 5-tuple.
-    pub(super) fn partitions(self, rules: &Lowered) -> usize {
-        let mut left: Vec<usize> = (0..rules.regions().len()).collect();
-        let mut count = 0;
-        while !left.is_empty() {
-            left = match self {
-                Self::AllFields => rest(rules, &left, std::array::from_fn::<_, FIELDS, _>(|field| field)),
-                Self::TwoFields => {
-                    let pairs = (0..FIELDS).flat_map(|a| (0..a).map(move |b| [a, b]));
-                    pairs.map(|pair| rest(rules, &left, pair)).min_by_key(Vec::len).unwrap_or_default()
-                }
-            };
-            count += 1;
-        }
-        count
+/// Returns the number of partitions of rules of one region each, over the IPv4 5-tuple.
+///
+/// Rules of a partition are apart in two fields if `by_two` is set, otherwise in all fields together.
+pub(super) fn partitions(rules: &Lowered, by_two: bool) -> usize {
+    let mut left: Vec<usize> = (0..rules.regions().len()).collect();
+    let mut count = 0;
+    while !left.is_empty() {
+        left = if by_two {
+            let pairs = (0..FIELDS).flat_map(|a| (0..a).map(move |b| [a, b]));
+            pairs.map(|pair| rest(rules, &left, pair)).min_by_key(Vec::len).unwrap_or_default()
+        } else {
+            rest(rules, &left, std::array::from_fn::<_, FIELDS, _>(|field| field))
+        };
+        count += 1;
     }
+    count
 }
 
 /// Returns the rules that do not fit a partition separated by `fields`.
@@ -102,8 +92,8 @@ mod tests {
                 (left, count) = (after, count + 1);
             }
             assert_eq!(rest(&rules, &all, [1, 0]), slowly(&rules, &all, &[0, 1]));
-            assert_eq!(SaxPac::AllFields.partitions(&rules), count);
-            assert!(SaxPac::TwoFields.partitions(&rules) >= count);
+            assert_eq!(partitions(&rules, false), count);
+            assert!(partitions(&rules, true) >= count);
         }
     }
 }

@@ -209,21 +209,22 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::testing::{numbers, ran};
 
-    fn series(engine: &str, phases: &str) -> Series {
-        let text = format!(
+    fn series(engine: &str, phases: &str) -> String {
+        format!(
             "profile = 'fw1'\nrules = 60\nbatch = 8\ninterval = 0.02\nphases = [{phases}]\n\
              [[engines]]\nengine = '{engine}'\n\
              [[claims]]\nid = 'rates'\nengine = '{engine}'\nof = 'rates'\n\
              [[claims]]\nid = 'kept'\nengine = '{engine}'\nof = 'kept'\n\
              [[claims]]\nid = 'floor'\nengine = '{engine}'\nof = 'floor'\n"
-        );
-        toml::from_str(&text).expect("a series")
+        )
     }
 
     #[test]
     fn claims_are_about_phases() {
-        let run = series("tuplemerge", "{ seconds = 0.04, updates = 0 }, { seconds = 0.02, updates = 10 }");
+        let text = series("tuplemerge", "{ seconds = 0.04, updates = 0 }, { seconds = 0.02, updates = 10 }");
+        let run: Series = toml::from_str(&text).expect("a series");
         let point = |phase, rate| Point { phase, end: 0.0, rate, updates: 0.0, tables: 1 };
         let all = [vec![point(0, 3.0), point(0, 5.0), point(1, 1.0)]];
         let of = |claim: usize| run.measured(&all, &run.claims[claim]).expect("numbers");
@@ -234,13 +235,7 @@ mod tests {
     #[test]
     fn a_small_series_is_run() {
         let series = series("tuplemerge", "{ seconds = 0.04, updates = 0 }, { seconds = 0.1, updates = 2000 }");
-        let (mut out, mut outcomes) = (Vec::new(), Vec::new());
-        run(&series, None, &mut out, &mut |outcome| {
-            outcomes.push(outcome);
-            Ok(())
-        })
-        .expect("a run");
-        let out = String::from_utf8(out).expect("text");
+        let (out, outcomes) = ran(run, &series).expect("a run");
         let rows: Vec<Vec<f64>> = out
             .lines()
             .filter(|line| line.starts_with('|'))
@@ -250,8 +245,7 @@ mod tests {
         assert!((2..=2 + 5).contains(&rows.len()) && rows.is_sorted_by(|a, b| a[0] <= b[0]), "{out}");
         assert!(rows.iter().any(|row| row[1] > 0.0), "{out}");
         assert!(rows[0][2] == 0.0 && rows.iter().any(|row| row[2] > 0.0), "{out}");
-        let Measured::Numbers(rates) = &outcomes[0].measured else { panic!("{outcomes:?}") };
-        assert!(rates.len() == 2 && outcomes[0].digest.len() == 32, "{outcomes:?}");
+        assert!(numbers(&outcomes[0]).len() == 2 && outcomes[0].digest.len() == 32, "{outcomes:?}");
     }
 
     #[test]
@@ -262,8 +256,7 @@ mod tests {
             ("tuplemerge", "{ seconds = 0.01, updates = 0 }", "expected an interval at least"),
             ("tuplemerge", "{ seconds = 1.0, updates = -1 }", "expected a number from 0"),
         ] {
-            let error = run(&series(engine, phases), None, &mut Vec::new(), &mut |_| Ok(()));
-            let error = format!("{:#}", error.expect_err("a bad series"));
+            let error = format!("{:#}", ran(run, &series(engine, phases)).expect_err("a bad series"));
             assert!(error.contains(expected), "{engine} {phases}: {error}");
         }
     }

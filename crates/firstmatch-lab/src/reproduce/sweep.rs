@@ -238,19 +238,19 @@ impl<'a> Grid<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::testing::{numbers, ran};
 
-    fn sweep(least: &str, claims: &str) -> Sweep {
-        let text = format!(
+    fn sweep(least: &str, claims: &str) -> String {
+        format!(
             "profiles = ['acl1', 'fw1']\nsizes = [60]\nlists = 1\nkey = 'collision_limit'\nvalues = [1, 4, 16]\n{least}\n\
              [[engines]]\nengine = 'tuplemerge'\nname = 'online'\nconfig = {{ spill = false }}\n\
              [[engines]]\nengine = 'tuplemerge_offline'\n{claims}"
-        );
-        toml::from_str(&text).expect("a sweep")
+        )
     }
 
     /// Returns what a claim says of given times, by engine, value and profile.
     fn about(least: &str, times: [[[f64; 2]; 3]; 2], claim: &str) -> anyhow::Result<(Vec<f64>, Reach)> {
-        let run = sweep(least, &format!("[[claims]]\nid = 'i'\n{claim}"));
+        let run: Sweep = toml::from_str(&sweep(least, &format!("[[claims]]\nid = 'i'\n{claim}")))?;
         let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: 1, bias: Bias::default(), seeds: None };
         let mut grid = Grid::new(&run, &plan)?;
         for (cells, times) in grid.cells.iter_mut().zip(times) {
@@ -300,7 +300,7 @@ mod tests {
     /// Of two values that are 5 % apart either may be the best; of two that are 50 % apart one is.
     #[test]
     fn grids_nearby_have_other_optima_where_times_are_close() {
-        let run = sweep("least = 1", "[[claims]]\nid = 'i'\nof = 'best'");
+        let run: Sweep = toml::from_str(&sweep("least = 1", "[[claims]]\nid = 'i'\nof = 'best'")).expect("a sweep");
         let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: 1, bias: Bias::default(), seeds: None };
         let mut grid = Grid::new(&run, &plan).expect("a grid");
         for (cells, times) in grid.cells.iter_mut().zip([[1.0, 1.05, 2.0], [2.0, 1.0, 1.5]]) {
@@ -326,13 +326,7 @@ mod tests {
     #[test]
     fn a_small_sweep_is_run() {
         let sweep = sweep("least = 1", "[[claims]]\nid = 'cost'\nof = 'cost'\nfixed = [4, 4]\n");
-        let (mut out, mut outcomes) = (Vec::new(), Vec::new());
-        run(&sweep, None, &mut out, &mut |outcome| {
-            outcomes.push(outcome);
-            Ok(())
-        })
-        .expect("a run");
-        let out = String::from_utf8(out).expect("text");
+        let (out, outcomes) = ran(run, &sweep).expect("a run");
         let tables: Vec<f64> = out
             .lines()
             .skip_while(|line| !line.starts_with("| online, collision_limit"))
@@ -341,7 +335,7 @@ mod tests {
             .collect();
         assert!(tables.len() == 3 && tables[0] > tables[2], "{out}");
         assert!(out.contains("| tuplemerge_offline, collision_limit"), "{out}");
-        let Measured::Numbers(costs) = &outcomes[0].measured else { panic!("{outcomes:?}") };
+        let costs = numbers(&outcomes[0]);
         assert!(costs.len() == 2 && costs.iter().all(|cost| *cost >= 0.0) && outcomes[0].digest.len() == 32);
     }
 }

@@ -193,9 +193,9 @@ const CLAIMS: &str = "\
 
 const TWO_ENTRIES: &str = "\
 [fig1]\nshows = 's1'\nrun = 'prefixes'\nrange = [1, 3]\nwidth = 2\nclaims = [{ id = 'first' }]\n\
-[fig2]\nshows = 's2'\nrun = 'partitions'\nprofiles = ['acl1']\nsizes = [20]\nlists = 1\n\
-[[fig2.engines]]\nengine = 'ENGINE'\n\
-[[fig2.claims]]\nid = 'second'\nengine = 'ENGINE'\nrules = 20\nof = 'mean'\n";
+[fig2]\nshows = 's2'\nrun = 'built'\nprofiles = ['acl1']\nsizes = [20]\nlists = 1\n\
+[[fig2.engines]]\nengine = 'tuplemerge'\n\
+[[fig2.claims]]\nid = 'second'\nengines = ['tuplemerge']\npart = 'PART'\nof = 'means'\n";
 
 #[test]
 fn a_paper_without_experiments_says_so() {
@@ -214,19 +214,19 @@ fn a_paper_without_experiments_says_so() {
     fs::remove_dir_all(papers).expect("it goes");
 }
 
-/// The second entry fails because `linear` takes no updates; the row of the first stays.
+/// The second entry fails because its claim is about no part; the row of the first stays.
 #[test]
 fn an_aborted_run_keeps_its_rows() {
-    let papers = own_paper("aborted", CLAIMS, Some(&TWO_ENTRIES.replace("ENGINE", "linear")));
+    let papers = own_paper("aborted", CLAIMS, Some(&TWO_ENTRIES.replace("PART", "nothing")));
     let (error, out) = reproduced(&papers, "own", true);
-    assert!(format!("{:#}", error.expect_err("no updates")).contains("takes no updates"), "{out}");
+    assert!(format!("{:#}", error.expect_err("no part")).contains("there is no part `nothing`"), "{out}");
     let kept = rows(&papers);
     assert_eq!(kept.len(), 1);
     let row = &kept[0];
     let texts = [&row.id, &row.measured, &row.verdict, &row.commit, &row.date, &row.sets, &row.machine, &row.digest];
     assert_eq!(texts, ["first", "01, 1*", "FAILS", "1234567+", "2026-11-25", "profiles", "a processor, 2 cores", ""]);
 
-    fs::write(papers.join("own/experiment.toml"), TWO_ENTRIES.replace("ENGINE", "tuplemerge")).expect("a file");
+    fs::write(papers.join("own/experiment.toml"), TWO_ENTRIES.replace("PART", "number of tables")).expect("a file");
     let (code, out) = reproduced(&papers, "own/fig2", true);
     assert_eq!(code.expect("a run"), ExitCode::SUCCESS, "{out}");
     let both = rows(&papers);
@@ -250,10 +250,10 @@ fn an_aborted_run_keeps_its_rows() {
 fn a_run_measures_other_entries_too() {
     let claims = CLAIMS.replace("text = '1, 1*'\nshape = { exactly = true }", "value = 3\nshape = { stated = true }");
     let from = TWO_ENTRIES.find("[fig2]").expect("the second");
-    let shared = TWO_ENTRIES[from..].replace("ENGINE", "tuplemerge").replace(
+    let shared = TWO_ENTRIES[from..].replace("PART", "number of tables").replace(
         "lists = 1\n",
         "lists = 1\n[fig2.also]\nfig1 = 'Shows s1.'\n\
-         [[fig2.claims]]\nid = 'first'\nengine = 'tuplemerge'\nrules = 20\nof = 'most'\n",
+         [[fig2.claims]]\nid = 'first'\nengines = ['tuplemerge']\npart = 'number of tables'\nof = 'most'\n",
     );
     let papers = own_paper("also", &claims, Some(&shared));
     for entry in ["own", "own/fig1", "own/fig2"] {

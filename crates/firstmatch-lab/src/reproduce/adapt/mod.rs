@@ -410,7 +410,7 @@ impl Adapt {
             "height",
             "ns a packet",
         ];
-        let mut table = table(head.map(str::to_owned).into());
+        let mut table = table(head);
         for case in cases {
             let place = [case.set.clone(), case.bits.to_string(), format!("{:?}", case.order).to_lowercase()];
             let last = case.optimal.len() - 1;

@@ -1,22 +1,7 @@
 //! Runs over small sets.
 
 use super::*;
-
-fn measured(lines: &str) -> anyhow::Result<(String, Vec<Outcome>)> {
-    let (mut out, mut outcomes) = (Vec::new(), Vec::new());
-    run(&toml::from_str(lines)?, None, &mut out, &mut |outcome| {
-        outcomes.push(outcome);
-        Ok(())
-    })?;
-    Ok((String::from_utf8(out)?, outcomes))
-}
-
-fn numbers(outcome: &Outcome) -> &[f64] {
-    match &outcome.measured {
-        Measured::Numbers(numbers) => numbers,
-        other => panic!("{other:?}"),
-    }
-}
+use crate::reproduce::testing::{numbers, ran};
 
 const TREES: &str = "
     [[trees]]\nname = 'npf'\nform = 'paper'
@@ -45,7 +30,7 @@ fn trees_that_turn_come_near_the_optimal_ones() {
         ("nodes", "npf", &[]),
     ];
     let head = "values = [64]\nbits = [3.0]\nstages = [{ packets = 500 }, { packets = 40_000 }]\ncourse = true\n";
-    let (out, found) = measured(&format!("{head}{TREES}{}", claims(&asked))).expect("a run");
+    let (out, found) = ran(run, &format!("{head}{TREES}{}", claims(&asked))).expect("a run");
     let of = |at: usize| numbers(&found[at])[0];
     assert!((1.0..2.0).contains(&of(0)) && numbers(&found[1]) == [of(0), 3.0], "{out}");
     assert!(of(2) > 40.0 && numbers(&found[2])[1] > 40.0 && of(4) > 50.0, "{out}");
@@ -68,7 +53,7 @@ fn traffic_that_is_meant_to_be_slow_lengthens_the_papers_walks() {
     let head = "values = [256]\nbits = [7.5]\nstages = [{ packets = 100_000, orders = ['rising'] }, \
                 { packets = 20_000, orders = ['same', 'deepest', 'list', 'bursts'] }]\n";
     let (out, found) =
-        measured(&format!("{head}{TREES}{}", claims(&[("saved", "defended", &["npf"])]))).expect("a run");
+        ran(run, &format!("{head}{TREES}{}", claims(&[("saved", "defended", &["npf"])]))).expect("a run");
     assert!(numbers(&found[0]).len() == 4 && numbers(&found[0]).iter().all(|&saved| saved > 20.0), "{out}");
     let optimal = |order: &str| {
         let row = out.lines().find(|line| line.contains(order) && line.contains(" optimal |")).expect("a row");
@@ -83,7 +68,7 @@ fn sets_of_profiles_have_a_tree_for_each_word() {
                  [[trees]]\nname = 'npf'\nform = 'ours'\nalternates = true\n\
                  [[trees]]\nname = 'all'\nform = 'ours'\nbypass = false\n";
     let asked = claims(&[("counting", "npf", &[]), ("edges", "all", &[])]);
-    let (out, found) = measured(&format!("{lines}{asked}")).expect("a run");
+    let (out, found) = ran(run, &format!("{lines}{asked}")).expect("a run");
     let searched = |name: &str| {
         let row = out.lines().find(|line| line.contains(&format!(" {name} |"))).expect("a row");
         row.split('|').nth(7).and_then(|cell| cell.trim().parse::<f64>().ok()).expect("a number")
@@ -100,7 +85,7 @@ fn sets_of_profiles_have_a_tree_for_each_word() {
         ("values = [4]\nbits = [1.0]\nstages = [{ packets = 0 }]", "expected packets"),
         ("values = [4]\nbits = [1.0]\nstages = [{ packets = 1 }]", "there is no tree `oak`"),
     ] {
-        let error = measured(&format!("{bad}\n{TREES}{}", claims(&[("edges", "oak", &[])]))).expect_err("a bad run");
+        let error = ran(run, &format!("{bad}\n{TREES}{}", claims(&[("edges", "oak", &[])]))).expect_err("a bad run");
         assert!(format!("{error:#}").contains(expected), "{error:#}");
     }
 }

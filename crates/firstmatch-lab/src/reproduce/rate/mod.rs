@@ -475,7 +475,7 @@ impl Rate {
     fn print(&self, all: &[Found], rules: usize, here: usize, out: &mut dyn Write) -> anyhow::Result<()> {
         let head = ["plane", "workers by stage", "cores", "measured or projected", "Mpps", "Gbps", "ms until warm"];
         let more = ["error of the simulation, %", "rings full, %"];
-        let mut table = table(head.into_iter().chain(more).map(str::to_owned).collect());
+        let mut table = table(head.into_iter().chain(more));
         for found in all {
             let workers: Vec<String> = found.workers.iter().map(usize::to_string).collect();
             let how = if found.is_projected { "projected" } else { "measured" };

@@ -1,6 +1,7 @@
 //! Claims about rates, projections, small runs and refusals.
 
 use super::*;
+use crate::reproduce::testing::{numbers, ran};
 
 const PLANES: &str = "
 [[planes]]
@@ -23,11 +24,11 @@ engine = { engine = 'linear' }
 cores = 10000
 ";
 
-fn rate(more: &str, claims: &str) -> Rate {
+fn rate(more: &str, claims: &str) -> String {
     let claim = |line: &str| format!("[[claims]]\n{line}\n");
     let claims: String = claims.lines().map(claim).collect();
     let text = format!("profile = 'acl1'\nsizes = [40]\nseconds = 0.005\n{more}\n{PLANES}\n{claims}");
-    toml::from_str(&text.replace("; ", "\n")).expect("an experiment")
+    text.replace("; ", "\n")
 }
 
 const CLAIMS: &str = "id = 'mpps'; of = 'mpps'; planes = ['one']
@@ -37,7 +38,8 @@ id = 'percent'; of = 'percent'; planes = ['many', 'row']";
 
 #[test]
 fn claims_are_about_rates() {
-    let run = rate("packet_bytes = 125", CLAIMS);
+    let of_text = |text: &str| toml::from_str::<Rate>(text).expect("an experiment");
+    let run = of_text(&rate("packet_bytes = 125", CLAIMS));
     let all = [(2.0, false), (8.0, true), (5.0, true)];
     let names = ["one", "many", "row"].map(str::to_owned);
     let found = |(name, (mpps, is_projected))| Found { name, mpps, is_projected, ..Found::default() };
@@ -55,7 +57,7 @@ fn claims_are_about_rates() {
         ("id = 'i'; of = 'ratio'; planes = ['one']", "expected two for a ratio"),
         ("id = 'i'; of = 'mpps'; planes = []", "one at least"),
     ] {
-        let run = rate("", claim);
+        let run = of_text(&rate("", claim));
         let error = run.measured(&all, &run.claims[0]).expect_err("a bad claim");
         assert!(format!("{error:#}").contains(expected), "{claim}: {error:#}");
     }
@@ -101,25 +103,20 @@ engine = { engine = 'hypercuts' }\n";
     let text = format!(
         "profile = 'acl1'\nsizes = [40, 60]\nseconds = 0.005\nzipf = 2.0\nis_split = true\n{planes}{copies}{claims}"
     );
-    let rate: Rate = toml::from_str(&text).expect("an experiment");
-    let mut found = Vec::new();
-    run(&rate, None, &mut Vec::new(), &mut |outcome| {
-        found.push(outcome.measured);
-        Ok(())
-    })
-    .expect("a run");
-    let numbers = |at: usize| match &found[at] {
-        Measured::Projected(numbers) => numbers.clone(),
-        other => panic!("{other:?}"),
-    };
-    let [mpps, nanos, cache, warm_up, ends] = [0, 1, 2, 3, 5].map(numbers);
-    for (mpps, nanos) in mpps.iter().zip(&nanos) {
+    let (_, found) = ran(run, &text).expect("a run");
+    let projected = [0, 1, 2, 3, 5].map(|at| &found[at]);
+    assert!(projected.iter().all(|outcome| matches!(outcome.measured, Measured::Projected(_))), "{found:?}");
+    let [mpps, nanos, cache, warm_up, ends] = projected.map(numbers);
+    for (mpps, nanos) in mpps.iter().zip(nanos) {
         // On a machine that holds everything up, no rate may be without loss.
         assert!(*mpps == 0.0 || (mpps * nanos / 1e3 - 1.0).abs() < 1e-9, "{found:?}");
     }
     assert!((cache[1] / cache[0] - 2.0).abs() < 1e-9 && nanos[1] >= 0.9 * cache[1], "{found:?}");
     assert!(warm_up.len() == 4 && warm_up.iter().all(|ms| *ms >= 0.0), "{found:?}");
-    assert!(matches!(&found[4], Measured::Text(text) if ["4-2-1", "2-4-1"].contains(&text.as_str())), "{found:?}");
+    assert!(
+        matches!(&found[4].measured, Measured::Text(text) if ["4-2-1", "2-4-1"].contains(&text.as_str())),
+        "{found:?}"
+    );
     assert_eq!(ends, [2.0 * mpps[0]; 2]);
 }
 
@@ -140,18 +137,11 @@ fn pipelines_are_run_by_cores() {
 [[claims]]\nid = 'many'\nof = 'mpps'\nplanes = ['reads, 40']\n";
     let head = "profile = 'acl1'\nsizes = [40]\nseconds = 0.005\nis_split = true\n";
     let text = format!("{head}{}{claim}", planes.concat());
-    let rate: Rate = toml::from_str(&text).expect("an experiment");
-    let (mut out, mut found) = (Vec::new(), Vec::new());
-    run(&rate, None, &mut out, &mut |outcome| {
-        found.push(outcome.measured);
-        Ok(())
-    })
-    .expect("a run");
-    let out = String::from_utf8(out).expect("text");
+    let (out, found) = ran(run, &text).expect("a run");
     assert!(out.contains("a hop of a message: ") && out.contains("1-1-1-1-1-1"), "{out}");
-    let Measured::Numbers(one) = &found[0] else { panic!("{found:?}") };
+    let Measured::Numbers(one) = &found[0].measured else { panic!("{found:?}") };
     assert!(one.len() == 4 && one.iter().all(|mpps| *mpps > 0.0), "{found:?}");
-    assert!(matches!(&found[1], Measured::Projected(many) if many[0] > 0.0), "{found:?}");
+    assert!(matches!(&found[1].measured, Measured::Projected(many) if many[0] > 0.0), "{found:?}");
     for (right, wrong, expected) in [
         ("form = 'pnpf'", "form = 'classes'", "expected the form's engine, with `paper = true`"),
         ("paper = true", "paper = false", "expected the form's engine, with `paper = true`"),
@@ -163,8 +153,7 @@ fn pipelines_are_run_by_cores() {
     ] {
         let plane = planes.iter().rfind(|plane| plane.contains(right)).unwrap_or(&planes[3]);
         let bad = format!("{head}claims = []\n{plane}").replace(right, wrong);
-        let rate: Rate = toml::from_str(&bad).expect("an experiment");
-        let error = run(&rate, None, &mut Vec::new(), &mut |_| Ok(())).expect_err("a bad plane");
+        let error = ran(run, &bad).expect_err("a bad plane");
         assert!(format!("{error:#}").contains(expected), "{wrong}: {error:#}");
     }
 }
@@ -172,13 +161,7 @@ fn pipelines_are_run_by_cores() {
 /// One plane is measured on a single core, and no machine has 10,000.
 #[test]
 fn a_small_rate_is_run() {
-    let (mut out, mut outcomes) = (Vec::new(), Vec::new());
-    run(&rate("", CLAIMS), None, &mut out, &mut |outcome| {
-        outcomes.push(outcome);
-        Ok(())
-    })
-    .expect("a run");
-    let out = String::from_utf8(out).expect("text");
+    let (out, outcomes) = ran(run, &rate("", CLAIMS)).expect("a run");
     let how: Vec<&str> = out.lines().filter_map(|line| line.split('|').nth(4)).map(str::trim).collect();
     assert_eq!(how[2..], ["measured", "projected", "projected"], "{out}");
     assert!(matches!(outcomes[0].measured, Measured::Numbers(_)) && outcomes[0].digest.len() == 32, "{outcomes:?}");
@@ -198,8 +181,7 @@ fn bad_planes_are_refused() {
         ("seconds = 0.005", "seconds = 0.0", "a number above 0"),
     ] {
         let text = format!("profile = 'acl1'\nsizes = [40]\nseconds = 0.005\nclaims = []\n{PLANES}");
-        let rate: Rate = toml::from_str(&text.replacen(wrong, right, 1)).expect("an experiment");
-        let error = run(&rate, None, &mut Vec::new(), &mut |_| Ok(())).expect_err("a bad plane");
+        let error = ran(run, &text.replacen(wrong, right, 1)).expect_err("a bad plane");
         assert!(format!("{error:#}").contains(expected), "{right}: {error:#}");
     }
 }

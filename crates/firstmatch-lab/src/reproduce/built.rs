@@ -1,4 +1,4 @@
-//! Memory of engines by part and by the number of rules.
+//! What engines are built of, by the number of rules: memory by part, tables and other counts.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -6,10 +6,12 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use firstmatch_core::rule::{ExpansionLimits, lower};
+use firstmatch_generate::rules::Scope;
 use serde::Deserialize;
 
 use super::Emit;
 use super::bench::built_of;
+use super::counted::Counted;
 use super::figures::{About, Figures};
 use super::lists::{Bias, Plan};
 use crate::definition::Engine;
@@ -19,18 +21,28 @@ use crate::table::table;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Memory {
+pub(super) struct Structures {
     profiles: Vec<String>,
     sizes: Vec<usize>,
     lists: u64,
+    /// Smoothing of prefix lengths, in bits.
     #[serde(default)]
     smoothing: u8,
+    /// Scopes of prefix lengths and of port classes, each -1 to 1.
+    #[serde(default)]
+    scope: [f64; 2],
     /// Unit of the figures that claims are about.
     #[serde(default)]
     unit: Unit,
     engines: Vec<Engine>,
+    /// Further methods of partitioning rules, which claims name like engines. Only their tables are counted.
+    #[serde(default)]
+    counted: Vec<Counted>,
     pub(super) claims: Vec<About>,
 }
+
+/// Name of the number of tables or partitions among the counts.
+const TABLES: &str = "number of tables";
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 enum Unit {
@@ -54,7 +66,7 @@ impl Unit {
 
 /// Memory of every engine: of each part by its name, and of all parts as the allocator counts them.
 ///
-/// Beside them are the counts of what was built.
+/// Beside them are the counts of what was built, and the number of tables.
 struct Parts {
     all: Figures,
     by_name: BTreeMap<&'static str, Figures>,
@@ -62,11 +74,12 @@ struct Parts {
 }
 
 /// Builds the engines as a contest does, without packets, and counts what they keep.
-pub(super) fn run(run: &Memory, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
+pub(super) fn run(run: &Structures, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
     ensure!(!run.engines.is_empty(), "there is no engine");
-    let bias = Bias::smoothed(run.smoothing);
+    let [addresses, applications] = run.scope;
+    let bias = Bias { smoothing: run.smoothing, scope: Scope { addresses, applications } };
     let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, bias, seeds };
-    let none = || Figures::new(format!("{:?}", run.unit), false, run.engines.iter().map(Engine::name), &plan);
+    let none = || Figures::new(format!("{:?}", run.unit), false, run.names(), &plan);
     let mut parts = Parts { all: none(), by_name: BTreeMap::new(), counts: BTreeMap::new() };
     let mut rules = vec![0.0; run.sizes.len()];
     let mut digest = Running::default();
@@ -83,10 +96,14 @@ pub(super) fn run(run: &Memory, seeds: Option<&Path>, out: &mut dyn Write, emit:
             for (name, bytes) in stats.bytes {
                 parts.by_name.entry(name).or_insert_with(none).add(e, place, share(bytes));
             }
-            for (name, count) in stats.counts.iter() {
+            for (name, count) in stats.counts.iter().chain([(TABLES, stats.tables as u64)]) {
                 let counts = parts.counts.entry(name).or_insert_with(none);
                 counts.add(e, place, count as f64 / run.lists as f64);
             }
+        }
+        for (c, counted) in run.counted.iter().enumerate() {
+            let tables = counted.partitions(&lowered)? as f64 / run.lists as f64;
+            parts.counts.entry(TABLES).or_insert_with(none).add(run.engines.len() + c, place, tables);
         }
         Ok(())
     })?;
@@ -98,10 +115,17 @@ pub(super) fn run(run: &Memory, seeds: Option<&Path>, out: &mut dyn Write, emit:
     })
 }
 
+impl Structures {
+    /// Returns the names of the engines, then of the methods that are only counted.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.engines.iter().map(Engine::name).chain(self.counted.iter().map(|counted| counted.name()))
+    }
+}
+
 impl Parts {
     /// Prints a table for each engine: KiB of its parts, of all together, and bytes a rule, by the number of rules; then
-    /// its counts.
-    fn print(&self, run: &Memory, rules: &[f64], out: &mut dyn Write) -> anyhow::Result<()> {
+    /// its counts. With several profiles, tables are printed for each of them, too.
+    fn print(&self, run: &Structures, rules: &[f64], out: &mut dyn Write) -> anyhow::Result<()> {
         for (e, engine) in run.engines.iter().enumerate() {
             let mut head = vec![format!("{}, KiB", engine.name())];
             head.extend(rules.iter().map(|rules| format!("{rules:.0} rules")));
@@ -127,7 +151,8 @@ impl Parts {
             }
             writeln!(out, "{table}")?;
         }
-        Ok(())
+        let tables = self.counts.get(TABLES).filter(|_| run.profiles.len() > 1);
+        tables.map_or(Ok(()), |tables| tables.clone().in_unit(TABLES).print(out))
     }
 
     fn of(&self, about: &About) -> anyhow::Result<Figures> {
@@ -153,19 +178,15 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::run;
-    use crate::reproduce::{Measured, Outcome, Reach};
+    use crate::reproduce::testing::{numbers, ran};
+    use crate::reproduce::{Outcome, Reach};
 
     fn outcomes(claims: &str) -> anyhow::Result<(String, Vec<Outcome>)> {
         let text = format!(
-            "profiles = ['acl1', 'fw1']\nsizes = [50, 400]\nlists = 2\n\
+            "profiles = ['acl1', 'fw1']\nsizes = [50, 400]\nlists = 2\ncounted = ['tss_addresses']\n\
              [[engines]]\nengine = 'tuplemerge'\n[[engines]]\nengine = 'linear'\n{claims}"
         );
-        let (mut out, mut outcomes) = (Vec::new(), Vec::new());
-        run(&toml::from_str(&text).expect("an experiment"), None, &mut out, &mut |outcome| {
-            outcomes.push(outcome);
-            Ok(())
-        })?;
-        Ok((String::from_utf8(out).expect("text"), outcomes))
+        ran(run, &text)
     }
 
     /// Other tests allocate meanwhile, so that only parts are compared, which the engines state.
@@ -176,18 +197,26 @@ mod tests {
         let claims =
             claim("small", "rules = 50\npart = 'blocks'\n") + &claim("large", "rules = 400\npart = 'blocks'\n");
         let per = "part = 'blocks+blocks'\nper = 'blocks'\n";
+        let tables = claim("tables", "part = 'number of tables'\nrules = 400\n").replace("linear", "tss_addresses");
         let claims = claims + &claim("twice", per) + &claim("size", per).replace("'means'", "'exceeds'\nlimit = 1.5");
+        let claims = claims + &tables;
         let (out, both) = outcomes(&claims).expect("a run");
-        for expected in ["| tuplemerge, KiB ", "50 rules", "400 rules", "| blocks ", "| all ", "| bytes a rule "] {
+        for expected in [
+            "| tuplemerge, KiB ",
+            "50 rules",
+            "400 rules",
+            "| blocks ",
+            "| all ",
+            "| bytes a rule ",
+            "| tss_addresses, number of tables ",
+        ] {
             assert!(out.contains(expected), "{expected}: {out}");
         }
-        let number = |outcome: &Outcome| match &outcome.measured {
-            Measured::Numbers(numbers) => numbers[0],
-            other => panic!("{other:?}"),
-        };
+        let number = |outcome: &Outcome| numbers(outcome)[0];
         assert!(number(&both[1]) > 4.0 * number(&both[0]), "{both:?}");
         assert!(both[0].digest.len() == 32 && both[0].digest == both[1].digest);
         assert_eq!((number(&both[2]), number(&both[3])), (2.0, 50.0));
+        assert!(number(&both[4]) > 10.0, "{both:?}");
         assert_eq!(both[3].reach, Reach::Edge, "smaller sets may exceed the limit, too");
         for (more, expected) in
             [("part = 'nothing'\n", "there is no part `nothing`"), ("measure = 'lookup'\n", "for contests")]
