@@ -37,7 +37,7 @@ pub(crate) fn compare(args: &CompareArgs, out: &mut dyn Write) -> anyhow::Result
     let noise = [noise(&before), noise(&after)];
     let figures: BTreeMap<_, f64> =
         before.iter().filter_map(|row| Some(((column(row), &row.engine), row.median?))).collect();
-    let mut apart = table(["", "engine", "before", "after", "apart", "noise"].map(str::to_owned).to_vec());
+    let mut apart = table(["", "engine", "before", "after", "apart", "noise"]);
     let (mut both, mut agree) = (0, 0);
     for row in &after {
         let Some((is, was)) = row.median.zip(figures.get(&(column(row), &row.engine)).copied()) else { continue };

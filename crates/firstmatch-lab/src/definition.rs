@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail, ensure};
 use firstmatch_core::raw::Level;
+use firstmatch_core::schema::Family;
 use firstmatch_generate::attack::Attack;
 use firstmatch_generate::profile::{FULL_PROFILES, PROFILES, Profile};
 use serde::Deserialize;
@@ -68,7 +69,7 @@ pub(crate) struct Generate {
     pub(crate) profile: Shape,
     pub(crate) rules: usize,
     pub(crate) seed: u64,
-    #[serde(default)]
+    #[serde(default = "ipv4", deserialize_with = "family")]
     pub(crate) family: Family,
     pub(crate) headers: usize,
     /// Exponent of Zipf's law; without it every rule is equally likely.
@@ -85,14 +86,6 @@ pub(crate) enum Shape {
     Profile(Box<Profile>),
     Attack(Attack),
     Openflow,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Family {
-    #[default]
-    Ipv4,
-    Ipv6,
 }
 
 /// Engine in one configuration.
@@ -344,6 +337,15 @@ fn profile<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Shape, D
     let profiles = PROFILES.into_iter().chain(FULL_PROFILES);
     let names: Vec<&str> = profiles.chain(Attack::ALL.map(Attack::name)).chain([OPENFLOW]).collect();
     one_of(deserializer, &names, find)
+}
+
+fn ipv4() -> Family {
+    Family::Ipv4
+}
+
+fn family<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Family, D::Error> {
+    let both = [Family::Ipv4, Family::Ipv6];
+    one_of(deserializer, &both.map(Family::name), |name| both.into_iter().find(|family| family.name() == name))
 }
 
 fn level<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Level>, D::Error> {

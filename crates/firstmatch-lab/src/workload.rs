@@ -253,18 +253,12 @@ fn generated(
             seed,
             profile: (**profile).clone(),
             families: match config.family {
-                definition::Family::Ipv4 => rules::Families::Ipv4,
-                definition::Family::Ipv6 => rules::Families::Ipv6,
+                Family::Ipv4 => rules::Families::Ipv4,
+                Family::Ipv6 => rules::Families::Ipv6,
             },
             ..rules::Config::default()
         })?,
-        Shape::Attack(attack) => {
-            let family = match config.family {
-                definition::Family::Ipv4 => Family::Ipv4,
-                definition::Family::Ipv6 => Family::Ipv6,
-            };
-            attack::generate(*attack, family, count, seed)?
-        }
+        Shape::Attack(attack) => attack::generate(*attack, config.family, count, seed)?,
         Shape::Openflow => openflow::generate(&openflow::Config { rules: count, seed, ..Default::default() })?,
     })?;
     if matches!(config.profile, Shape::Openflow) {

@@ -15,9 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, ensure};
-use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::live::{self, Engine, RebuildJob, Rebuilt, Retired, Writer};
-use firstmatch_core::rule::{ExpansionLimits, RuleId, RuleSpec, lower};
+use firstmatch_core::rule::{RuleId, RuleSpec};
 use firstmatch_core::{BuildError, Classifier, KeyBuf, RuleSet};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -26,6 +25,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::Pace;
 use super::subject::{Role, Subject};
+use super::updates::compare;
 use crate::clock::{cpu_time, timed};
 use crate::definition::UnderUpdates;
 use crate::statistics::Summary;
@@ -39,8 +39,6 @@ const STRIDE: usize = 16;
 const OFF: Duration = Duration::from_micros(20);
 /// Time for which the reader is timed before the rules change, and after.
 const QUIET: Duration = Duration::from_millis(1000);
-/// Number of keys compared at the end.
-const COMPARED: usize = 2000;
 
 /// Figures at each rate, with their units.
 pub(crate) const FIGURES: [(&str, &str); 12] = [
@@ -352,20 +350,6 @@ fn read(engine: &Engine, keys: &KeyBuf, batch: usize, core: Option<usize>, done:
         }
     }
     cpu_time().saturating_sub(start).as_nanos() as f64 / count as f64
-}
-
-fn compare(engine: &Engine, rules: &RuleSet, work: &Workload) -> anyhow::Result<()> {
-    let right = Linear::build(&lower(rules, work.schema(), &ExpansionLimits::default())?, &linear::Config::default())?;
-    let keys = work.keys.keys().slice(0, work.keys.len().min(COMPARED));
-    let answers = |engine: &dyn Classifier| {
-        let mut answers = vec![None; keys.len()];
-        engine.classify_batch(&mut engine.scratch(), keys, &mut answers);
-        answers
-    };
-    let (got, want) = (answers(engine), answers(&right));
-    let different = got.iter().zip(&want).filter(|(got, want)| got != want).count();
-    ensure!(different == 0, "{different} of {} answers are wrong", keys.len());
-    Ok(())
 }
 
 /// Returns the cores of the reader and of the writer; `None` if there are not two.

@@ -213,19 +213,23 @@ impl Plan {
         for (_, (rule, _)) in live.iter().zip(&self.rules).filter(|(live, _)| !**live) {
             rest.remove(rule.rule)?;
         }
-        let right =
-            Linear::build(&lower(&rest, work.schema(), &ExpansionLimits::default())?, &linear::Config::default())?;
-        let keys = work.keys.keys().slice(0, work.keys.len().min(COMPARED));
-        let answers = |engine: &dyn Classifier| {
-            let mut answers = vec![None; keys.len()];
-            engine.classify_batch(&mut engine.scratch(), keys, &mut answers);
-            answers
-        };
-        let (got, want) = (answers(engine), answers(&right));
-        let different = got.iter().zip(&want).filter(|(got, want)| got != want).count();
-        ensure!(different == 0, "after updates {different} of {} answers are wrong", keys.len());
-        Ok(())
+        compare(engine, &rest, work).context("after updates")
     }
+}
+
+/// Compares the answers of an engine to some keys with those of `linear` over the live rules.
+pub(super) fn compare(engine: &dyn Classifier, live: &RuleSet, work: &Workload) -> anyhow::Result<()> {
+    let right = Linear::build(&lower(live, work.schema(), &ExpansionLimits::default())?, &linear::Config::default())?;
+    let keys = work.keys.keys().slice(0, work.keys.len().min(COMPARED));
+    let answers = |engine: &dyn Classifier| {
+        let mut answers = vec![None; keys.len()];
+        engine.classify_batch(&mut engine.scratch(), keys, &mut answers);
+        answers
+    };
+    let (got, want) = (answers(engine), answers(&right));
+    let different = got.iter().zip(&want).filter(|(got, want)| got != want).count();
+    ensure!(different == 0, "{different} of {} answers are wrong", keys.len());
+    Ok(())
 }
 
 fn rates(count: usize, taken: Taken) -> (f64, f64) {

@@ -103,7 +103,7 @@ pub(crate) fn planes(args: &PlanesArgs, machine: &Machine, out: &mut dyn Write) 
 /// Prints measured and simulated throughput side by side.
 fn compare(samples: &[Sample], costs: &Costs, out: &mut dyn Write) -> anyhow::Result<()> {
     let head = ["plane", "cores", "workers a stage", "measured, Mpps", "spread, %", "simulated, Mpps", "error, %"];
-    let mut table = table(head.map(str::to_owned).into());
+    let mut table = table(head);
     let mut worst = 0.0f64;
     for sample in samples {
         let measured = sample.median().mpps;
@@ -139,7 +139,7 @@ fn project(
          measured."
     )?;
     let head = ["plane", "cores", "workers by stage", "measured or projected", "Mpps"];
-    let mut table = table(head.map(str::to_owned).into());
+    let mut table = table(head);
     for case in cases {
         let services = case.service_times(samples)?;
         let nanos: Vec<f64> = services.iter().map(|service| service.mean).collect();

@@ -1,55 +1,31 @@
 //! Calendar of coming events.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Events by time; those of one time come in the order in which they were added.
+///
+/// Times are kept as bits, because those of numbers from 0 on have the order of the numbers.
 #[derive(Debug)]
 pub(super) struct Calendar<E> {
-    events: BinaryHeap<Reverse<Coming<E>>>,
+    events: BinaryHeap<Reverse<(u64, u64, E)>>,
     added: u64,
 }
 
-#[derive(Debug)]
-struct Coming<E> {
-    time: f64,
-    number: u64,
-    event: E,
-}
-
-impl<E> Ord for Coming<E> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.time.total_cmp(&other.time).then(self.number.cmp(&other.number))
-    }
-}
-
-impl<E> PartialOrd for Coming<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> PartialEq for Coming<E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl<E> Eq for Coming<E> {}
-
-impl<E> Calendar<E> {
+impl<E: Ord> Calendar<E> {
     pub(super) fn new() -> Self {
         Self { events: BinaryHeap::new(), added: 0 }
     }
 
+    /// Adds an event at a time from 0 on.
     pub(super) fn add(&mut self, time: f64, event: E) {
-        self.events.push(Reverse(Coming { time, number: self.added, event }));
+        self.events.push(Reverse((time.to_bits(), self.added, event)));
         self.added += 1;
     }
 
     /// Returns the next event with its time.
     pub(super) fn next(&mut self) -> Option<(f64, E)> {
-        self.events.pop().map(|Reverse(Coming { time, event, .. })| (time, event))
+        self.events.pop().map(|Reverse((time, _, event))| (f64::from_bits(time), event))
     }
 }
 

@@ -119,7 +119,7 @@ enum Next {
     Until(f64),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A thread's time on a core ends: its work is done, its quantum is over, or it has looked long enough.
     Over { thread: usize, epoch: u64 },
