@@ -4,7 +4,7 @@
 //! can thus be told from a live one by its magic word.
 //!
 //! # Invariants
-//! - A live handle has the magic word, and a freed one has not (test `a_freed_handle_is_refused` of `tests/freed.rs`).
+//! - A live handle has the magic word, and a freed one has not (test `a_freed_handle_is_refused` of `tests/bad.rs`).
 //! - `version` is that of the table in `built`, or 0 without one (`Context::publish`).
 
 use std::ffi::CStr;

@@ -95,8 +95,9 @@ impl Layout {
             let (value, other) = match def.kind {
                 TYPE_MASK => {
                     let length = rng.any_of(&[0, 0, 1, bits / 2, bits - 1, bits, bits]);
-                    // The length has 32 bits, whatever the size is.
-                    rule[16 + 16 * index + 8..][..4].copy_from_slice(&length.to_ne_bytes());
+                    // The length has 32 bits, or 64 for a field of 8 bytes.
+                    let bytes = u64::from(length).to_le_bytes();
+                    rule[16 + 16 * index + 8..][..size.max(4)].copy_from_slice(&bytes[..size.max(4)]);
                     rule[16 + 16 * index..][..size].copy_from_slice(&self.value(index, rng).to_le_bytes()[..size]);
                     continue;
                 }
