@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use firstmatch_core::KeyBuf;
-use firstmatch_core::analyze::{Analysis, Config, Difference, Finding, KeySpace, Kind, Report, diff};
+use firstmatch_core::analyze::{Analysis, Config, Difference, Differences, Finding, KeySpace, Kind, Report, diff};
 use firstmatch_core::policy::Verdict;
 use firstmatch_core::rule::{FieldValues, Rule, RuleSet, first_match};
 use firstmatch_formats::{Options, RuleFile};
@@ -228,16 +228,82 @@ fn brute_force_agrees() {
     assert!(shadowed > 3_000 && together > 300 && redundant > 3_000, "{shadowed} {together} {redundant}");
 }
 
+/// Pairs are those of which brute force finds a packet that the later rule would decide otherwise.
+#[test]
+fn brute_force_finds_the_same_overlaps() {
+    let mut rng = Rng::new(58);
+    let mut count = 0;
+    for _ in 0..2_000 {
+        let text = random_rules(&mut rng);
+        let file = parse(&text);
+        let schema = &file.rules.schemas()[0];
+        let found = Analysis::new(&file.rules, &file.policy, &Config::default()).expect("regions").overlaps(1_000);
+        assert!(!found.has_more && found.undecided == 0);
+        let mut expected = BTreeMap::new();
+        for packet in packets(&file.rules) {
+            let mut matching = file.rules.iter().filter(|rule| rule.matches(schema, &packet));
+            let (Some(first), Some(second)) = (matching.next(), matching.next()) else { continue };
+            if first.action != second.action {
+                expected.entry((second.priority, first.priority)).or_insert_with(Vec::new).push(packet);
+            }
+        }
+        let priority = |id| file.rules.get(id).expect("a rule").priority;
+        let pairs: Vec<_> = found.pairs.iter().map(|pair| (priority(pair.later), priority(pair.earlier))).collect();
+        assert!(pairs.iter().eq(expected.keys()), "{text}: {pairs:?}");
+        assert!(
+            found.pairs.iter().zip(expected.values()).all(|(pair, packets)| packets.contains(&pair.packet)),
+            "{text}"
+        );
+        count += pairs.len();
+        if let [first, ..] = &found.pairs[..] {
+            let few = Analysis::new(&file.rules, &file.policy, &Config::default()).expect("regions").overlaps(1);
+            assert_eq!((&few.pairs[..], few.has_more), (&[first.clone()][..], pairs.len() > 1), "{text}");
+            assert_eq!(few.findings()[0].by, [first.earlier]);
+        }
+    }
+    assert!(count > 8_000, "{count}");
+}
+
 fn differences(one: &str, other: &str) -> Vec<([u32; 2], FieldValues)> {
     let (one, other) = (parse(one), parse(other));
-    let found = diff((&one.rules, &one.policy), (&other.rules, &other.policy), &Config::default()).expect("regions");
+    let mut config = Config::default();
+    config.regions = 1_000;
+    let compare = |config| diff((&one.rules, &one.policy), (&other.rules, &other.policy), config).expect("regions");
+    let found = compare(&config);
     assert_eq!(found.undecided, 0);
+    // Without regions the pairs are the same, perhaps with other packets.
+    let rules = |found: &Differences| found.pairs.iter().map(|pair| (pair.rules, pair.verdicts)).collect::<Vec<_>>();
+    assert_eq!(rules(&found), rules(&compare(&Config::default())));
+    for pair in &found.pairs {
+        assert!(!pair.has_more_regions);
+        states_regions(&one, &other, pair);
+    }
     let line = |file: &RuleFile, id: Option<_>| id.and_then(|id| file.rules.get(id)?.line).map_or(0, u32::from);
     let pair = |pair: &Difference| {
         let lines = [line(&one, pair.rules[0]), line(&other, pair.rules[1])];
         (lines, pair.packet.clone())
     };
     found.pairs.iter().map(pair).collect()
+}
+
+/// Panics unless the regions of a pair hold, each once, just the packets whose first matches are the two rules.
+fn states_regions(one: &RuleFile, other: &RuleFile, pair: &Difference) {
+    let schemas = one.rules.schemas();
+    let holders = |packet: &FieldValues| {
+        let schema = schemas.iter().position(|schema| schema.family() == packet.family).expect("its schema");
+        let mut keys = KeyBuf::new(&schemas[schema]);
+        keys.push_values(packet);
+        let key = &keys.keys().row(0)[..schemas[schema].words().len()];
+        let regions = pair.regions.iter().filter(|(index, _)| *index == schema).flat_map(|(_, regions)| regions.iter());
+        regions.filter(|region| region.contains(key)).count()
+    };
+    assert_eq!(holders(&pair.packet), 1, "{pair:?}");
+    if schemas[0].family().is_none() {
+        for packet in packets(&one.rules) {
+            let rules = [one, other].map(|file| first_match(&file.rules, &packet).map(|rule| rule.id));
+            assert_eq!(holders(&packet), usize::from(rules == pair.rules), "{pair:?} {packet:?}");
+        }
+    }
 }
 
 #[test]
@@ -255,6 +321,16 @@ fn worked_differences() {
     assert_eq!(lines("permit udp\n", "permit family ipv4 udp\n"), [[1, 0]]);
     assert_eq!(lines("permit tcp\n", "permit tcp dport 0-65535\n"), [[0; 2]; 0]);
     assert_eq!(lines("mark 1 tcp\n", "mark 2 tcp\n"), [[1, 1]]);
+    // Both sides of a gap are one region each, and too many regions are not stated.
+    let (one, other) = (parse("permit dport 5\n"), parse("permit dport 5\npermit proto tcp dport 1-9\n"));
+    let mut config = Config::default();
+    for (regions, stated) in [(4, 4), (3, 0)] {
+        config.regions = regions;
+        let found = diff((&one.rules, &one.policy), (&other.rules, &other.policy), &config).expect("regions");
+        let [pair] = &found.pairs[..] else { panic!("one pair") };
+        let count: usize = pair.regions.iter().map(|(_, regions)| regions.len()).sum();
+        assert_eq!((count, pair.has_more_regions), (stated, stated == 0), "{pair:?}");
+    }
 }
 
 /// Pairs are those that brute force finds, each with a packet; and no pair proves that the sets agree.

@@ -6,7 +6,8 @@ use super::Options;
 use crate::error::ParseError;
 use crate::hidden::visible;
 use firstmatch_core::Diagnostic;
-use firstmatch_core::rule::{RuleSet, covered};
+use firstmatch_core::analyze::covered;
+use firstmatch_core::rule::RuleSet;
 
 /// Largest number of characters of a line that a diagnostic shows.
 const MAX_TEXT: usize = 4096;

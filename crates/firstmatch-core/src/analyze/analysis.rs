@@ -54,6 +54,8 @@ pub struct Config {
     pub keys: KeySpace,
     /// Limits of lowering.
     pub expansion: ExpansionLimits,
+    /// Most regions that [`diff`](super::diff) states for each pair of rules; 0 for none.
+    pub regions: usize,
 }
 
 /// State that drawing begins with.

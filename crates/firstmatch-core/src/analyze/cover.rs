@@ -84,7 +84,7 @@ pub(super) fn search(of: &[Piece], entries: &[Piece], work: &mut Work) -> Cover 
 /// Returns disjoint boxes that together are `of` without `entry`, which overlap.
 ///
 /// Words of which the entry leaves most come first, because the later boxes are then smaller.
-fn cut(of: &[Piece], entry: &[Piece]) -> Vec<Vec<Piece>> {
+pub(super) fn cut(of: &[Piece], entry: &[Piece]) -> Vec<Vec<Piece>> {
     let mut words: Vec<(f64, usize)> = Vec::with_capacity(of.len());
     for (word, (own, cut)) in of.iter().zip(entry).enumerate() {
         let left = own.size() - own.and(*cut).map_or(0.0, Piece::size);

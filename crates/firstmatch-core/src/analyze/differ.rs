@@ -9,10 +9,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::align::align;
 use super::analysis::{Analysis, Config, cover};
 use super::cover::Cover;
-use super::piece::{Piece, and};
+use super::leftover::{leftover, merge};
+use super::piece::{Piece, and, push_box};
 use crate::error::BuildError;
 use crate::policy::{Fragments, Policy, Verdict};
-use crate::rule::{FieldValues, RuleId, RuleSet};
+use crate::rule::{FieldValues, Regions, RuleId, RuleSet};
 
 /// Packets on which two rule sets differ: those whose first matches are these two rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +25,12 @@ pub struct Difference {
     pub verdicts: [Verdict; 2],
     /// One of the packets.
     pub packet: FieldValues,
+    /// Regions of these packets by schema, merged, if [`Config::regions`] asks for them.
+    ///
+    /// They do not overlap, and together they hold just these packets, beside keys that no packet has.
+    pub regions: Vec<(usize, Regions)>,
+    /// Whether there are more than [`Config::regions`], so that those are left out.
+    pub has_more_regions: bool,
 }
 
 /// Differences of two rule sets.
@@ -80,13 +87,34 @@ pub fn diff(
     let sides = [of(before)?, of(after)?];
     let [one, other] = sides.each_ref().map(keys);
     let common = align(&one, &other);
-    let mut differ = Differ { sides, common, pairs: BTreeMap::new(), undecided: 0, most: config.limits.pairs };
+    let (most, most_regions) = (config.limits.pairs, config.regions);
+    let mut differ = Differ { sides, common, pairs: BTreeMap::new(), undecided: 0, most, most_regions };
     for list in 0..before.0.schemas().len() {
         differ.compare(list);
     }
     let work = differ.sides[0].work.done;
     let Differ { pairs, undecided, .. } = differ;
-    Ok(Differences { pairs: pairs.into_values().collect(), undecided, work })
+    let pairs = pairs.into_values().map(|(mut pair, boxes)| {
+        pair.has_more_regions = boxes.len() > most_regions;
+        pair.regions = regions(boxes, most_regions);
+        pair
+    });
+    Ok(Differences { pairs: pairs.collect(), undecided, work })
+}
+
+/// Returns boxes of several schemas as regions, merged; none if there are more than `most`.
+fn regions(boxes: Vec<Located>, most: usize) -> Vec<(usize, Regions)> {
+    let mut by_list: BTreeMap<usize, Vec<Vec<Piece>>> = BTreeMap::new();
+    if boxes.len() <= most {
+        boxes.into_iter().for_each(|(list, of)| by_list.entry(list).or_default().push(of));
+    }
+    let of_list = |(list, mut boxes): (usize, Vec<Vec<Piece>>)| {
+        merge(&mut boxes);
+        let mut regions = Regions::new(boxes.first().map_or(0, Vec::len));
+        boxes.iter().for_each(|of| push_box(&mut regions, of));
+        (list, regions)
+    };
+    by_list.into_iter().map(of_list).collect()
 }
 
 /// Returns a hash of each rule's verdict and regions.
@@ -100,15 +128,19 @@ fn keys(side: &Analysis<'_>) -> Vec<u64> {
     (0..side.rules.len()).map(key).collect()
 }
 
+/// Box of the packets of one schema, the schema by its index.
+type Located = (usize, Vec<Piece>);
+
 struct Differ<'s> {
     sides: [Analysis<'s>; 2],
     /// Whether each rule of each set is common.
     common: [Vec<bool>; 2],
     /// Differences by the ranks of both rules; behind all others where no rule matches.
-    pairs: BTreeMap<[u32; 2], Difference>,
+    pairs: BTreeMap<[u32; 2], (Difference, Vec<Located>)>,
     undecided: usize,
     /// Most rules of the other set that one rule is compared with.
     most: usize,
+    most_regions: usize,
 }
 
 impl Differ<'_> {
@@ -164,7 +196,7 @@ impl Differ<'_> {
         for theirs in ranks {
             // Two rules that are not common are compared once.
             let is_known = side == 1 && !self.common[0][theirs as usize];
-            if is_known || self.verdict(other, theirs) == own || self.pairs.contains_key(&pair(theirs)) {
+            if is_known || self.verdict(other, theirs) == own || self.is_done(&pair(theirs)) {
                 continue;
             }
             for shared in self.sides[other].boxes(list, theirs).iter().filter_map(|region| and(of, region)) {
@@ -176,10 +208,15 @@ impl Differ<'_> {
         }
     }
 
+    /// Whether a pair is known, and no regions are asked for.
+    fn is_done(&self, ranks: &[u32; 2]) -> bool {
+        self.most_regions == 0 && self.pairs.contains_key(ranks)
+    }
+
     /// Adds the pair of two rules, if some packet of a box has them as its first matches and gets different verdicts.
     fn ask(&mut self, list: usize, of: &[Piece], ranks: [u32; 2]) {
         let verdicts = [self.verdict(0, ranks[0]), self.verdict(1, ranks[1])];
-        if verdicts[0] == verdicts[1] || self.pairs.contains_key(&ranks) {
+        if verdicts[0] == verdicts[1] || self.is_done(&ranks) {
             return;
         }
         let points = self.sides[0].points(list, of);
@@ -193,8 +230,33 @@ impl Differ<'_> {
             Cover::Free(key) => {
                 let rule = |side: usize| self.sides[side].rules.get(ranks[side] as usize).map(|rule| rule.id);
                 let packet = self.sides[0].values(list, &key);
-                self.pairs.insert(ranks, Difference { rules: [rule(0), rule(1)], verdicts, packet });
+                let (rules, regions) = ([rule(0), rule(1)], Vec::new());
+                let pair = Difference { rules, verdicts, packet, regions, has_more_regions: false };
+                self.pairs.entry(ranks).or_insert((pair, Vec::new()));
+                if self.most_regions > 0 {
+                    self.add_regions(list, of, ranks);
+                }
             }
         }
+    }
+
+    /// Adds what earlier rules leave of a box to the regions of a pair; one more than the most if there are more.
+    fn add_regions(&mut self, list: usize, of: &[Piece], ranks: [u32; 2]) {
+        let mut entries = Vec::new();
+        for (side, &rank) in self.sides.iter().zip(&ranks) {
+            let tree = &side.lists[list].tree;
+            tree.overlaps(of, side.among(0, rank), |region| {
+                entries.extend_from_slice(tree.region(region));
+                false
+            });
+        }
+        let possible = &self.sides[0].lists[list].possible;
+        let Some((_, boxes)) = self.pairs.get_mut(&ranks) else { return };
+        let most = self.most_regions + 1;
+        match leftover(of, &entries, most) {
+            Some(left) => boxes.extend(left.into_iter().filter(|of| !possible.is_impossible(of)).map(|of| (list, of))),
+            None => boxes.resize(most, (list, of.to_vec())),
+        }
+        boxes.truncate(most);
     }
 }

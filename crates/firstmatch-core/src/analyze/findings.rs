@@ -22,13 +22,16 @@ pub enum Kind {
     Shadowed,
     /// The rule decides, but without it every packet would get the same verdict.
     Redundant,
+    /// An earlier rule takes packets that the rule would decide otherwise; [`Analysis::overlaps`] looks for these.
+    Overlap,
     /// A cap ended a question about the rule.
     Undecided,
 }
 
 impl Kind {
     /// All kinds, in the order of the enum.
-    pub const ALL: [Self; 5] = [Self::Unmatchable, Self::Duplicate, Self::Shadowed, Self::Redundant, Self::Undecided];
+    pub const ALL: [Self; 6] =
+        [Self::Unmatchable, Self::Duplicate, Self::Shadowed, Self::Redundant, Self::Overlap, Self::Undecided];
 
     /// Returns the name, for example `shadowed`.
     pub const fn name(self) -> &'static str {
@@ -37,6 +40,7 @@ impl Kind {
             Self::Duplicate => "duplicate",
             Self::Shadowed => "shadowed",
             Self::Redundant => "redundant",
+            Self::Overlap => "overlap",
             Self::Undecided => "undecided",
         }
     }
@@ -69,12 +73,14 @@ pub struct Report {
     pub rules: usize,
     /// Regions that all questions looked at.
     pub work: u64,
+    /// Number of questions that a cap ended, beside those with a finding.
+    pub undecided: usize,
 }
 
 impl Report {
     /// Whether every question was decided.
     pub fn is_complete(&self) -> bool {
-        self.findings.iter().all(|finding| finding.kind != Kind::Undecided)
+        self.undecided == 0 && self.findings.iter().all(|finding| finding.kind != Kind::Undecided)
     }
 }
 
@@ -108,7 +114,12 @@ impl Analysis<'_> {
                 found[rank as usize] = Some(self.finding(kind, rank, by));
             }
         }
-        Report { findings: found.into_iter().flatten().collect(), rules: self.rules.len(), work: self.work.done }
+        Report {
+            findings: found.into_iter().flatten().collect(),
+            rules: self.rules.len(),
+            work: self.work.done,
+            undecided: 0,
+        }
     }
 
     fn finding(&mut self, kind: Kind, rank: u32, mut by: Vec<u32>) -> Finding {

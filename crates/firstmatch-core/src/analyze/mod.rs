@@ -41,13 +41,18 @@ mod align;
 mod analysis;
 mod cells;
 mod cover;
+mod covered;
 mod differ;
 mod findings;
+mod leftover;
+mod overlaps;
 mod piece;
 mod possible;
 mod tree;
 
 pub use analysis::{Analysis, Config, KeySpace, Limits};
 pub use cells::Sampled;
+pub use covered::{Covering, covered};
 pub use differ::{Difference, Differences, diff};
 pub use findings::{Finding, Kind, Report};
+pub use overlaps::{OverlapPair, Overlapping};

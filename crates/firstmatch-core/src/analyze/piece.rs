@@ -1,6 +1,6 @@
 //! Boxes of the key space: for each word the values of an interval that pass a mask.
 
-use crate::rule::Region;
+use crate::rule::{Region, Regions};
 
 /// Values of one word: those of a closed interval that agree with `value` under `mask`.
 ///
@@ -113,6 +113,15 @@ pub(super) fn push_region(out: &mut Vec<Piece>, region: &Region<'_>) {
         let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[word], mask[word]));
         out.push(Piece { lo, hi, value, mask });
     }
+}
+
+/// Appends a box to a list of regions.
+pub(super) fn push_box(out: &mut Regions, of: &[Piece]) {
+    let words = |word: fn(&Piece) -> u32| of.iter().map(word).collect::<Vec<_>>();
+    let (lo, hi) = (words(|piece| piece.lo), words(|piece| piece.hi));
+    let (value, mask) = (words(|piece| piece.value), words(|piece| piece.mask));
+    let ternary = mask.iter().any(|&mask| mask != 0).then_some((&value[..], &mask[..]));
+    out.push(Region { lo: &lo, hi: &hi, ternary });
 }
 
 /// Whether two boxes have a key in common.

@@ -6,7 +6,6 @@
 
 mod condition;
 mod conditions;
-mod covered;
 mod expansion;
 pub(crate) mod id;
 mod lower;
@@ -18,7 +17,6 @@ mod spec;
 
 pub use condition::{Condition, NamedCondition, Test};
 pub use conditions::{ConditionRef, Conditions, pack};
-pub use covered::{Covering, covered};
 pub use expansion::ExpansionLimits;
 pub use id::{Priority, RuleId};
 pub use lower::{Lowered, count_regions, lower, lower_rule};

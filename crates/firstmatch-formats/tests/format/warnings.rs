@@ -1,6 +1,7 @@
 //! Rules that hardly mean what they say: conditions that contradict, and rules behind others.
 
-use firstmatch_core::rule::{Action, Condition, FieldValues, Priority, RuleSet, RuleSpec, Test, covered};
+use firstmatch_core::analyze::covered;
+use firstmatch_core::rule::{Action, Condition, FieldValues, Priority, RuleSet, RuleSpec, Test};
 use firstmatch_core::schema::{Family, Field, Kind, Schema};
 use firstmatch_formats::Options;
 use firstmatch_testkit::rng::Rng;

@@ -1,11 +1,11 @@
-//! Covered rules: rules behind others that take all their packets.
+//! Covered rules: rules behind others that take all their packets, found while a file is read.
+//!
+//! This is the part of the analysis that is linear in the number of rules and needs no regions, so that reading a file
+//! stays cheap. [`Analysis::check`](super::Analysis::check) finds the others, too.
 
 use std::collections::HashMap;
 
-use super::condition::Test;
-use super::conditions::ConditionRef;
-use super::set::RuleSet;
-use super::spec::Rule;
+use crate::rule::{ConditionRef, Rule, RuleSet, Test};
 use crate::schema::{Family, Schema};
 
 /// Reason why a rule is never the first to match.
