@@ -65,7 +65,7 @@ pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
     report.warn_of_covered(&rules);
     let (warnings, more_warnings) = report.finish()?;
     rules.shrink_to_fit();
-    Ok(RuleFile { rules, policy: Policy::default(), labels: crate::Labels::new(), warnings, more_warnings })
+    Ok(RuleFile { warnings, more_warnings, ..RuleFile::new(rules, Policy::default()) })
 }
 
 fn empty_set(family: Family, options: &Options) -> RuleSet {

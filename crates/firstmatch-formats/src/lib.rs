@@ -40,7 +40,7 @@ use std::collections::HashMap;
 
 use firstmatch_core::Diagnostic;
 use firstmatch_core::policy::Policy;
-use firstmatch_core::rule::{ExpansionLimits, RuleId, RuleSet, RuleSpec};
+use firstmatch_core::rule::{ExpansionLimits, Rule, RuleId, RuleSet, RuleSpec};
 
 /// Content of a rule file.
 #[derive(Clone, Debug)]
@@ -59,6 +59,42 @@ pub struct RuleFile {
     pub warnings: Vec<Diagnostic>,
     /// Number of warnings beyond those kept.
     pub more_warnings: usize,
+    /// Lines of sets that no rule uses, in order.
+    pub unused_sets: Vec<u32>,
+    /// The same file with its audit rules in force; `None` if it has none.
+    ///
+    /// An audit rule decides nothing, so [`RuleFile::rules`] lacks it, and its schemas lack the fields that audit rules
+    /// alone test. What the rule would do follows from a lookup in both. Here it has its own place among the others.
+    ///
+    /// ```
+    /// use firstmatch_formats::{Options, parse};
+    ///
+    /// let file = parse("audit deny tcp dport 23\npermit\n", &Options::default())?;
+    /// let in_force = file.audited.as_ref().expect("an audit rule");
+    /// assert_eq!((file.rules.len(), in_force.rules.len()), (1, 2));
+    /// assert!(in_force.rules.iter().map(|rule| file.is_audit(rule)).eq([true, false]));
+    /// # Ok::<(), firstmatch_formats::ParseError>(())
+    /// ```
+    pub audited: Option<Box<RuleFile>>,
+}
+
+impl RuleFile {
+    /// Returns a file of rules and policy, without labels, warnings or audit rules.
+    pub fn new(rules: RuleSet, policy: Policy) -> Self {
+        let (labels, warnings, unused_sets) = Default::default();
+        Self { rules, policy, labels, warnings, more_warnings: 0, unused_sets, audited: None }
+    }
+
+    /// Whether a rule of [`RuleFile::audited`] is an audit rule.
+    pub fn is_audit(&self, rule: &Rule) -> bool {
+        self.rules.at(rule.priority).is_none()
+    }
+
+    /// Returns the rules with the audit rules among them, and the labels of both.
+    fn all_rules(&self) -> (&RuleSet, &Labels) {
+        let all = self.audited.as_deref().unwrap_or(self);
+        (&all.rules, &all.labels)
+    }
 }
 
 /// Labels of rules, by id.

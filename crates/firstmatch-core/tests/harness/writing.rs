@@ -16,8 +16,7 @@ fn options(format: Format) -> Options {
 }
 
 fn written(set: &RuleSet, policy: Policy, format: Format) -> Result<String, write::WriteError> {
-    let file =
-        RuleFile { rules: set.clone(), policy, labels: Default::default(), warnings: Vec::new(), more_warnings: 0 };
+    let file = RuleFile::new(set.clone(), policy);
     let mut text = String::new();
     write::write(&file, format, &mut text).map(|()| text)
 }

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use crate::foreign;
 use crate::{Labels, Options, Part, RuleFile, contradiction, extension_as_protocol};
+use firstmatch_core::analyze::covered;
 use firstmatch_core::policy::{Fragments, Policy, Verdict};
-use firstmatch_core::rule::{Priority, Rule, covered};
+use firstmatch_core::rule::{Priority, Rule};
 use firstmatch_core::{Diagnostic, RuleId, RuleSet, Schema};
 
 use super::node::{Doc, Node, shown};
@@ -56,10 +57,18 @@ fn read_document<'t>(doc: &mut Doc<'t>, root: Node<'t>, options: &Options) -> Op
     let nodes = doc.list(rules?, "list of rules")?;
     let rules: Vec<_> = nodes.iter().filter_map(|&node| read_rule(doc, node, &schemas)).collect();
     let complete = rules.len() == nodes.len();
-    let (rules, nodes, labels) = rule_set(doc, schemas, rules, complete)?;
-    let (warnings, more_warnings) = warnings(doc, &rules, &nodes, options);
+    let Rules { set, nodes, labels, audits } = rule_set(doc, schemas, rules, complete)?;
+    let mut file = RuleFile { labels, ..RuleFile::new(set, policy?) };
+    if !audits.is_empty() {
+        file.audited = Some(Box::new(file.clone()));
+        for id in audits {
+            file.labels.remove(&id);
+            // The set holds every rule that was read.
+            let _ = file.rules.remove(id);
+        }
+    }
+    (file.warnings, file.more_warnings) = warnings(doc, &file.rules, &nodes, options);
     let lines = nodes.iter().map(|node| node.map_or(0, |node| doc.line(node))).collect();
-    let file = RuleFile { rules, policy: policy?, labels, warnings, more_warnings };
     Some(Read { file, lines })
 }
 
@@ -122,13 +131,23 @@ fn read_policy<'t>(doc: &mut Doc<'t>, node: Node<'t>) -> Option<Policy> {
     Some(policy)
 }
 
+/// Rules that were read.
+struct Rules<'t> {
+    /// All rules, audit rules among them.
+    set: RuleSet,
+    /// Node of each rule, by slot.
+    nodes: Vec<Option<Node<'t>>>,
+    labels: Labels,
+    audits: Vec<RuleId>,
+}
+
 /// Returns the set of the rules, each under its id if it has one, and their nodes by slot.
 fn rule_set<'t>(
     doc: &mut Doc<'t>,
     schemas: Vec<Schema>,
     mut rules: Vec<RuleIn<'t>>,
     complete: bool,
-) -> Option<(RuleSet, Vec<Option<Node<'t>>>, Labels)> {
+) -> Option<Rules<'t>> {
     let with = rules.iter().filter(|rule| rule.priority.is_some()).count();
     let mut seen = HashMap::with_capacity(with);
     for (index, rule) in rules.iter_mut().enumerate() {
@@ -169,8 +188,8 @@ fn rule_set<'t>(
         (four, Some(six)) => RuleSet::dual(four, six),
     };
     let mut nodes = vec![None; rules.len()];
-    let mut labels = Labels::new();
-    for RuleIn { node, id, label, spec, .. } in rules {
+    let (mut labels, mut audits) = (Labels::new(), Vec::new());
+    for RuleIn { node, id, label, is_audit, spec, .. } in rules {
         let inserted = match id {
             Some((id, _)) => set.insert_as(id, spec).map(|()| id),
             None => set.insert(spec),
@@ -180,11 +199,12 @@ fn rule_set<'t>(
                 nodes.resize(nodes.len().max(id.slot() + 1), None);
                 nodes[id.slot()] = Some(node);
                 labels.extend(label.map(|label| (id, label)));
+                audits.extend(is_audit.then_some(id));
             }
             // Everything that a set refuses today is a fault above. This is for reasons to refuse that may be added.
             Err(error) => return doc.fault(node, error, ""),
         }
     }
     set.shrink_to_fit();
-    Some((set, nodes, labels))
+    Some(Rules { set, nodes, labels, audits })
 }

@@ -25,6 +25,8 @@ pub(super) struct RuleOut {
     conditions: Vec<ConditionOut>,
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<Box<str>>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    audit: bool,
 }
 
 #[derive(Serialize)]
@@ -36,7 +38,7 @@ struct ConditionOut {
 }
 
 impl RuleOut {
-    pub(super) fn new(schemas: &[Schema], rule: &Rule, label: Option<&str>) -> Self {
+    pub(super) fn new(schemas: &[Schema], rule: &Rule, label: Option<&str>, audit: bool) -> Self {
         let condition = |condition: ConditionRef<'_>| ConditionOut {
             field: schemas[0].fields()[condition.field].name().to_owned(),
             not: condition.negated,
@@ -50,6 +52,7 @@ impl RuleOut {
             family: rule.family.map(Family::name),
             conditions: rule.conditions.iter().map(condition).collect(),
             label: label.map(Box::from),
+            audit,
         }
     }
 }
@@ -111,6 +114,7 @@ pub(super) struct RuleIn<'t> {
     pub(super) id: Option<(RuleId, Node<'t>)>,
     pub(super) priority: Option<(Priority, Node<'t>)>,
     pub(super) label: Option<Box<str>>,
+    pub(super) is_audit: bool,
     /// Rule whose priority is 0 until then.
     pub(super) spec: RuleSpec,
 }
@@ -146,6 +150,7 @@ pub(super) fn read_rule<'t>(doc: &mut Doc<'t>, node: Node<'t>, schemas: &[Schema
     });
     let conditions = object.need(doc, "conditions");
     let label = object.take("label").and_then(|node| read_label(doc, node));
+    let is_audit = object.take("audit").and_then(|node| doc.boolean(node, "statement"));
     object.finish(doc);
     let conditions = conditions.and_then(|node| read_conditions(doc, node, schemas));
     if doc.count() > before {
@@ -153,7 +158,7 @@ pub(super) fn read_rule<'t>(doc: &mut Doc<'t>, node: Node<'t>, schemas: &[Schema
     }
     let spec =
         RuleSpec { priority: Priority(0), action: action?, conditions: conditions?.into(), family, line, value: 0 };
-    Some(RuleIn { node, id, priority, label, spec })
+    Some(RuleIn { node, id, priority, label, is_audit: is_audit.unwrap_or(false), spec })
 }
 
 fn read_label<'t>(doc: &mut Doc<'t>, node: Node<'t>) -> Option<Box<str>> {

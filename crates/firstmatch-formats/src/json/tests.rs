@@ -12,7 +12,7 @@ use super::{read, write};
 use firstmatch_testkit::rng::Rng;
 
 fn file(rules: RuleSet, policy: Policy) -> RuleFile {
-    RuleFile { rules, policy, labels: crate::Labels::new(), warnings: Vec::new(), more_warnings: 0 }
+    RuleFile::new(rules, policy)
 }
 
 fn rules(file: &RuleFile) -> Vec<Rule> {

@@ -18,7 +18,8 @@ use crate::write::Unwritable;
 /// # Errors
 /// If words are narrower than a schema's fields make them, because the document cannot express that.
 pub fn write(file: &RuleFile) -> Result<String, Unwritable> {
-    let schemas = file.rules.schemas();
+    let (rules, labels) = file.all_rules();
+    let schemas = rules.schemas();
     let usual = |schema: &Schema| *schema == Schema::new(schema.family(), schema.fields().to_vec());
     if !schemas.iter().all(usual) {
         return Err(Unwritable::new("the schema's words are narrower than 32 bits, which JSON cannot say"));
@@ -54,12 +55,9 @@ pub fn write(file: &RuleFile) -> Result<String, Unwritable> {
         verdict(policy.default),
         verdict(policy.unknown)
     );
-    lines(
-        &mut out,
-        "    ",
-        file.rules.iter().map(|rule| RuleOut::new(schemas, rule, file.labels.get(&rule.id).map(|label| &**label))),
-    )?;
-    out.push_str(if file.rules.is_empty() { "]\n}\n" } else { "\n  ]\n}\n" });
+    let rule = |rule| RuleOut::new(schemas, rule, labels.get(&rule.id).map(|label| &**label), file.is_audit(rule));
+    lines(&mut out, "    ", rules.iter().map(rule))?;
+    out.push_str(if rules.is_empty() { "]\n}\n" } else { "\n  ]\n}\n" });
     Ok(out)
 }
 

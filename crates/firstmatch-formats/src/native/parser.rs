@@ -19,8 +19,8 @@ use firstmatch_core::rule::{RuleSet, RuleSpec, Test};
 use firstmatch_core::schema::Family;
 
 /// Words that a line may start with.
-pub(super) const KEYWORDS: [&str; 10] =
-    ["permit", "deny", "mark", "match", "set", "family", "schema", "default", "unknown", "fragments"];
+pub(super) const KEYWORDS: [&str; 11] =
+    ["permit", "deny", "mark", "match", "audit", "set", "family", "schema", "default", "unknown", "fragments"];
 
 pub(super) const ACTIONS: [&str; 4] = ["permit", "deny", "mark", "match"];
 
@@ -51,11 +51,10 @@ pub(super) struct Parser<'t> {
     pub(super) in_body: bool,
     pub(super) sets: Sets<'t>,
     pub(super) specs: Vec<RuleSpec>,
-    /// Labels of rules by line, then by id.
+    /// Labels of rules by line.
     pub(super) labels_of_lines: HashMap<u32, Box<str>>,
-    labels: Labels,
-    /// Fields that some rule has a condition on, by bit.
-    pub(super) fields_used: u64,
+    /// Lines of audit rules, in order.
+    pub(super) audit_lines: Vec<u32>,
     /// Whether the current token starts a line that must still be read.
     pub(super) resume: bool,
     /// Tests of the condition that is being read.
@@ -92,9 +91,8 @@ impl<'t> Parser<'t> {
             in_body: false,
             sets: Sets::default(),
             labels_of_lines: HashMap::new(),
-            labels: Labels::new(),
+            audit_lines: Vec::new(),
             specs: Vec::new(),
-            fields_used: 0,
             resume: false,
             tests: Vec::new(),
             packed: Vec::new(),
@@ -116,47 +114,57 @@ impl<'t> Parser<'t> {
                 break;
             }
         }
-        self.warn_of_unused_sets();
+        let unused_sets = self.warn_of_unused_sets();
         if self.specs.is_empty() {
             let default = self.policy.default;
             let span = Span { line: 1, line_start: start, start, end: start };
             self.report
                 .warn(span, || format!("the file has no rules: every packet gets the default verdict, {default}"));
         }
-        let rules = self.rule_set();
+        let mut specs = std::mem::take(&mut self.specs);
+        let audited = match &self.audit_lines[..] {
+            [] => None,
+            lines => {
+                let all = specs.clone();
+                specs.retain(|spec| spec.line.is_none_or(|line| lines.binary_search(&line.get()).is_err()));
+                let (rules, labels) = self.rule_set(all);
+                Some(Box::new(RuleFile { labels, ..RuleFile::new(rules, self.policy) }))
+            }
+        };
+        let (rules, labels) = self.rule_set(specs);
         self.report.warn_of_covered(&rules);
         let (warnings, more_warnings) = self.report.finish()?;
-        Ok(RuleFile { rules, policy: self.policy, labels: self.labels, warnings, more_warnings })
+        Ok(RuleFile { rules, policy: self.policy, labels, warnings, more_warnings, unused_sets, audited })
     }
 
-    /// Builds the set of the rules, over the schema that they need.
-    fn rule_set(&mut self) -> RuleSet {
-        let used = if self.options.fields == FieldChoice::All { u64::MAX } else { self.fields_used };
+    /// Builds the set of some rules, over the schema that they need, and returns their labels.
+    fn rule_set(&mut self, specs: Vec<RuleSpec>) -> (RuleSet, Labels) {
+        let tested = |used, spec: &RuleSpec| spec.conditions.iter().fold(used, |used, of| used | 1 << of.field);
+        let used = if self.options.fields == FieldChoice::All { u64::MAX } else { specs.iter().fold(0, tested) };
+        let mut labels = Labels::new();
         let (schemas, extra) = self.fields.schemas(self.only, used);
         let mut rules = match <[_; 2]>::try_from(schemas) {
             Ok([ipv4, ipv6]) => RuleSet::dual(ipv4, ipv6),
             Err(mut one) => RuleSet::new(one.swap_remove(0)),
         };
         if self.report.has_faults() {
-            return rules;
+            return (rules, labels);
         }
         let place = |field: usize| extra.iter().position(|&f| f == field).map_or(field, |place| ALWAYS + place);
-        for mut spec in std::mem::take(&mut self.specs) {
+        for mut spec in specs {
             if spec.conditions.iter().any(|condition| place(condition.field) != condition.field) {
                 spec.conditions = spec.conditions.renumbered(place);
             }
             let line = spec.line.map_or(0, u32::from);
             match rules.insert(spec) {
                 Ok(id) => {
-                    if let Some(label) = self.labels_of_lines.remove(&line) {
-                        self.labels.insert(id, label);
-                    }
+                    labels.extend(self.labels_of_lines.get(&line).map(|label| (id, label.clone())));
                 }
                 Err(error) => _ = self.report.fault(Span { line, ..Span::default() }, || error.to_string()),
             }
         }
         rules.shrink_to_fit();
-        rules
+        (rules, labels)
     }
 
     fn line(&mut self) -> Result<(), Stop> {
@@ -164,14 +172,16 @@ impl<'t> Parser<'t> {
         match (self.lexer.kind, self.lexer.word()) {
             (Kind::Eol, _) => Ok(()),
             (Kind::Word, word) if ACTIONS.contains(&word) => self.rule(),
+            (Kind::Word, "audit") => self.audit(),
             (Kind::Word, "set") => self.set(),
             (Kind::Word, "schema") => self.schema(),
             (Kind::Word, "family" | "default" | "unknown" | "fragments") => self.directive(),
             (Kind::Word, word) => {
                 let meant = names::suggest(word, KEYWORDS.into_iter());
                 let message = || Message::new(format!("a line cannot start with {}", quote(word))).suggest(meant);
-                let stop =
-                    self.fault(span, || message().expected("a rule (permit, deny, mark or match), set or a directive"));
+                let stop = self.fault(span, || {
+                    message().expected("a rule (permit, deny, mark, match or audit), set or a directive")
+                });
                 if meant.is_some_and(|meant| ACTIONS.contains(&meant)) {
                     // The rest is read as a rule, so that its faults are found too.
                     return self.rule();
@@ -181,7 +191,7 @@ impl<'t> Parser<'t> {
             (kind, _) => {
                 let stop = self.fault(span, || {
                     let what = format!("a line cannot start with {}", described(kind, span.text(self.text)));
-                    Message::new(what).expected("a rule (permit, deny, mark or match), set or a directive")
+                    Message::new(what).expected("a rule (permit, deny, mark, match or audit), set or a directive")
                 });
                 match kind {
                     Kind::Open => self.skip_list(true),

@@ -7,7 +7,7 @@ use super::flags;
 use super::item;
 use super::lexer::{Kind, described};
 use super::names;
-use super::parser::{Parser, Stop};
+use super::parser::{ACTIONS, Parser, Stop};
 use crate::report::{Message, Span, quote};
 use crate::{Contradiction, MAX_LINES, Part, contradiction, extension_as_protocol, no_label};
 use firstmatch_core::rule::{Action, Conditions, ExpansionLimits, Priority, RuleSpec, Test, count_regions, pack};
@@ -71,11 +71,22 @@ impl Parser<'_> {
         if let Some(label) = label {
             self.labels_of_lines.insert(line.get(), label);
         }
-        for (field, _) in &self.conditions {
-            self.fields_used |= 1 << field;
-        }
         self.specs.push(spec);
         Ok(())
+    }
+
+    /// Reads `audit` and the rule behind it.
+    pub(super) fn audit(&mut self) -> Result<(), Stop> {
+        self.lexer.bump();
+        let (kind, span) = (self.lexer.kind, self.lexer.span);
+        if kind != Kind::Word || !ACTIONS.contains(&self.lexer.word()) {
+            let what = format!("{} after audit", described(kind, span.text(self.text)));
+            return self.fault(span, || Message::new(what).expected("permit, deny, mark or match"));
+        }
+        let before = self.specs.len();
+        let read = self.rule();
+        self.audit_lines.extend(self.specs[before..].iter().filter_map(|spec| spec.line).map(NonZeroU32::get));
+        read
     }
 
     /// Reads `label "TEXT"`, which ends a rule; `None` after a fault.

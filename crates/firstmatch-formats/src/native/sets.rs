@@ -199,10 +199,14 @@ impl<'t> Parser<'t> {
         over
     }
 
-    pub(super) fn warn_of_unused_sets(&mut self) {
+    /// Warns of sets that no rule uses, and returns their lines.
+    pub(super) fn warn_of_unused_sets(&mut self) -> Vec<u32> {
         for set in self.sets.all.iter().filter(|set| !set.used) {
             let name = set.span.text(self.text);
             self.report.warn(set.span, || format!("the set {} is never used", quote(name)));
         }
+        let mut lines: Vec<u32> = self.sets.all.iter().filter(|set| !set.used).map(|set| set.span.line).collect();
+        lines.sort_unstable();
+        lines
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{Sink, Unwritable, WriteError, as_prefix, as_range};
-use crate::Labels;
+use crate::RuleFile;
 use firstmatch_core::policy::Policy;
 use firstmatch_core::rule::{Action, ConditionRef, Rule, RuleSet, Test};
 use firstmatch_core::schema::{Family, Field, Kind, Schema};
@@ -23,21 +23,30 @@ const FIELDS: usize = 5;
 /// # Errors
 /// If the format cannot hold the rules or the policy, or `out` fails.
 pub fn classbench(rules: &RuleSet, policy: &Policy, out: &mut dyn Write) -> Result<(), WriteError> {
-    labelled(rules, policy, &Labels::new(), out)
+    all(rules, policy, |_| None, out)
 }
 
-/// Writes rules as [`classbench`] does; a rule with a label is a fault.
-pub(super) fn labelled(
+/// Writes a rule file as [`classbench`] does; a rule with a label and an audit rule are faults.
+pub(super) fn file(file: &RuleFile, out: &mut dyn Write) -> Result<(), WriteError> {
+    let (rules, labels) = file.all_rules();
+    let fault = |rule: &Rule| match labels.get(&rule.id) {
+        _ if file.is_audit(rule) => Some("an audit rule".to_owned()),
+        label => label.map(|label| format!("the label \"{label}\"")),
+    };
+    all(rules, &file.policy, fault, out)
+}
+
+fn all(
     rules: &RuleSet,
     policy: &Policy,
-    labels: &Labels,
+    fault: impl Fn(&Rule) -> Option<String>,
     out: &mut dyn Write,
 ) -> Result<(), WriteError> {
     let mut sink = Sink::new(out);
     let family = check_set(rules, policy, &mut sink);
     if let Some(family) = family {
-        sink.rules(rules, |rule, text| match labels.get(&rule.id) {
-            Some(label) => Err(Unwritable::new(format!("the label \"{label}\", for which ClassBench has no place"))),
+        sink.rules(rules, |rule, text| match fault(rule) {
+            Some(what) => Err(Unwritable::new(format!("{what}, for which ClassBench has no place"))),
             None => write_rule(&rules.schemas()[0], family, rule, text),
         });
     }

@@ -44,8 +44,8 @@ const MAX_FAULTS: usize = 20;
 /// file.
 pub fn write(file: &RuleFile, format: Format, out: &mut dyn Write) -> Result<(), WriteError> {
     match format {
-        Format::Native => native::labelled(&file.rules, &file.policy, &file.labels, out),
-        Format::ClassBench => classbench::labelled(&file.rules, &file.policy, &file.labels, out),
+        Format::Native => native::file(file, out),
+        Format::ClassBench => classbench::file(file, out),
     }
 }
 

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::items::{Look, items, plain, protocol};
 use super::{Sink, Unwritable, WriteError, fragments_name};
-use crate::Labels;
 use crate::native::{ALWAYS, FieldInfo, INET, KINDS, Takes, is_field_name, written_flags};
+use crate::{Labels, RuleFile};
 use firstmatch_core::policy::{Policy, Verdict};
 use firstmatch_core::rule::{Action, Condition, Rule, RuleSet, Test};
 use firstmatch_core::schema::{Family, Field, Schema, Source};
@@ -25,14 +25,20 @@ macro_rules! put {
 /// # Errors
 /// If the format cannot hold the schema, the policy or a rule, or `out` fails.
 pub fn native(rules: &RuleSet, policy: &Policy, out: &mut dyn Write) -> Result<(), WriteError> {
-    labelled(rules, policy, &Labels::new(), out)
+    all(rules, policy, &Labels::new(), |_| false, out)
 }
 
-/// Writes rules as [`native`] does, with their labels.
-pub(super) fn labelled(
+/// Writes a rule file as [`native`] does, with its labels and audit rules.
+pub(super) fn file(file: &RuleFile, out: &mut dyn Write) -> Result<(), WriteError> {
+    let (rules, labels) = file.all_rules();
+    all(rules, &file.policy, labels, |rule| file.is_audit(rule), out)
+}
+
+fn all(
     rules: &RuleSet,
     policy: &Policy,
     labels: &Labels,
+    is_audit: impl Fn(&Rule) -> bool,
     out: &mut dyn Write,
 ) -> Result<(), WriteError> {
     let mut sink = Sink::new(out);
@@ -51,6 +57,7 @@ pub(super) fn labelled(
     if sink.faults.is_empty() {
         let fields = looks(rules);
         sink.rules(rules, |rule, text| {
+            text.push_str(if is_audit(rule) { "audit " } else { "" });
             write_rule(rules, &fields, rule, text)?;
             if let Some(label) = labels.get(&rule.id) {
                 put!(text, " label \"{label}\"");

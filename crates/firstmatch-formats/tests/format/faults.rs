@@ -51,9 +51,9 @@ pub(crate) const NATIVE: &[(&str, &[&str])] = &[
     ("accept tcp\n",
      &["1:1+6 a line cannot start with `accept`; did you mean `permit`?"]),
     ("{ 80 }\n",
-     &["1:1+1 a line cannot start with `{`; expected a rule (permit, deny, mark or match), set or a directive"]),
+     &["1:1+1 a line cannot start with `{`; expected a rule (permit, deny, mark, match or audit), set or a directive"]),
     ("é\n",
-     &["1:1+1 a line cannot start with the character `é`; expected a rule (permit, deny, mark or match), set or a directive"]),
+     &["1:1+1 a line cannot start with the character `é`; expected a rule (permit, deny, mark, match or audit), set or a directive"]),
     // The text behind a fault on its line is read as well.
     ("permit tcp ; dport 99999 sport 80\u{e9}7 src 10.0.0.1/8\n",
      &[
@@ -64,7 +64,7 @@ pub(crate) const NATIVE: &[(&str, &[&str])] = &[
      ]),
     ("; permit dport 99999\npermot dport 99999\nmark é dport 99999\npermit dport é\npermit dport é 99999\n",
      &[
-        "1:1+1 a line cannot start with the character `;`; expected a rule (permit, deny, mark or match), set or a directive",
+        "1:1+1 a line cannot start with the character `;`; expected a rule (permit, deny, mark, match or audit), set or a directive",
         "1:16+5 99999 is too large for dport; expected a number up to 65535",
         "2:1+6 a line cannot start with `permot`; did you mean `permit`?",
         "2:14+5 99999 is too large for dport; expected a number up to 65535",
@@ -99,7 +99,7 @@ pub(crate) const NATIVE: &[(&str, &[&str])] = &[
      ]),
     ("# all rules\rdeny dport 99999\rset a = { 1 }\n",
      &[
-        "1:12+1 a line cannot start with the character U+000D, a carriage return that does not end the line; expected a rule (permit, deny, mark or match), set or a directive",
+        "1:12+1 a line cannot start with the character U+000D, a carriage return that does not end the line; expected a rule (permit, deny, mark, match or audit), set or a directive",
         "1:24+5 99999 is too large for dport; expected a number up to 65535",
         "1:29+1 the character U+000D, a carriage return that does not end the line, has no place here",
         "1:30+3 unknown field or protocol `set`",

@@ -138,16 +138,7 @@ fn a_schema_that_classbench_lacks_is_named() {
     let five = Schema::ipv4().fields().to_vec();
     let with = |fields: Vec<Field>| {
         let rules = RuleSet::new(Schema::new(Some(Family::Ipv4), fields));
-        refusal(
-            Format::ClassBench,
-            &RuleFile {
-                rules,
-                policy: Policy::default(),
-                labels: Default::default(),
-                warnings: Vec::new(),
-                more_warnings: 0,
-            },
-        )
+        refusal(Format::ClassBench, &RuleFile::new(rules, Policy::default()))
     };
     let empty = "there are no rules: a ClassBench file without any says nothing";
     for (len, name) in [(1, "dst"), (2, "sport"), (3, "dport"), (4, "proto")] {
@@ -161,13 +152,7 @@ fn a_schema_that_classbench_lacks_is_named() {
 
 #[test]
 fn what_the_native_format_cannot_hold_is_named() {
-    let file = |rules: RuleSet, policy| RuleFile {
-        rules,
-        policy,
-        labels: Default::default(),
-        warnings: Vec::new(),
-        more_warnings: 0,
-    };
+    let file = RuleFile::new;
     let with = |fields: Vec<Field>, family| {
         let set = RuleSet::new(Schema::new(family, fields));
         refusal(Format::Native, &file(set, Policy::default()))
@@ -302,6 +287,48 @@ fn an_output_that_fails_is_an_error() {
         let error = write::write(&file, Format::Native, &mut Full(room)).unwrap_err();
         assert_eq!((error.faults().len(), error.to_string().as_str()), (0, "the output cannot be written"));
     }
+}
+
+/// Audit rules are apart from the rules that decide, and come back at their places from native text and JSON.
+#[test]
+fn audit_rules_are_kept() {
+    let text = "family ipv4\ndefault deny\nunknown deny\nfragments unknown\n\n\
+                audit permit tcp dport 443 label \"web\"\ndeny tcp label \"all\"\naudit mark 7 vlan_vid 9\n";
+    let file = parse(text);
+    let lines = |file: &RuleFile| file.rules.iter().map(|rule| rule.line.map_or(0, u32::from)).collect::<Vec<_>>();
+    let audited = file.audited.as_deref().expect("two audit rules");
+    assert_eq!((lines(&file), lines(audited)), (vec![7], vec![6, 7, 8]));
+    assert_eq!((file.labels.len(), audited.labels.len()), (1, 2));
+    // A field that audit rules alone test is no field of the others.
+    assert!(file.rules.schemas()[0].index_of("vlan_vid").is_none());
+    assert!(audited.rules.schemas()[0].index_of("vlan_vid").is_some());
+    let mut written = String::new();
+    write::write(&file, Format::Native, &mut written).expect("the format has audit rules");
+    assert_eq!(written, text);
+    let plain = parse("family ipv4\nmatch\naudit match proto 6\n");
+    let error = write::write(&plain, Format::ClassBench, &mut String::new()).expect_err("no audit").to_string();
+    assert!(error.contains("an audit rule, for which ClassBench has no place"), "{error}");
+    #[cfg(feature = "json")]
+    {
+        let json = firstmatch_formats::json::write(&file).expect("JSON has audit rules");
+        let back = firstmatch_formats::json::read(&json, &Options::default()).expect("it was written").file;
+        assert_eq!(firstmatch_formats::json::write(&back).expect("JSON has audit rules"), json);
+        assert_eq!((lines(&back), lines(back.audited.as_deref().expect("audit rules"))), (vec![7], vec![6, 7, 8]));
+        assert_eq!(back.labels.values().collect::<Vec<_>>(), file.labels.values().collect::<Vec<_>>());
+        let bad = json.replace("\"audit\":true", "\"audit\":1");
+        assert!(bad != json && firstmatch_formats::json::read(&bad, &Options::default()).is_err());
+    }
+    for (text, message) in [
+        ("audit\n", "after audit"),
+        ("audit tcp\n", "`tcp` after audit"),
+        ("audit audit deny\n", "`audit` after audit"),
+    ] {
+        let error = firstmatch_formats::parse(text, &Options::default()).expect_err(text).to_string();
+        assert!(error.contains(message), "{text}: {error}");
+    }
+    let one = firstmatch_formats::parse_rule(&file.rules, Priority(1), "audit deny", &Options::default());
+    assert!(one.is_err());
+    assert!(parse("permit\n").audited.is_none());
 }
 
 /// Labels come back from native text and JSON; ClassBench has no place for them.

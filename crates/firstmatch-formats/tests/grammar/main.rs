@@ -151,6 +151,7 @@ fn slip(tokens: &mut Vec<Token>, random: &mut Rng) {
         "absent",
         "include",
         "label",
+        "audit",
         "\"numbers\"",
     ];
     let at = random.below(tokens.len());

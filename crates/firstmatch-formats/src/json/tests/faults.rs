@@ -141,7 +141,7 @@ fn every_fault_of_a_document_is_found_in_one_run() {
             "4:21+6 /rules/0/action: `\"drop\"` is no action; expected \"permit\", \"deny\", \"match\" or {\"mark\": 7}",
             "5:21+2 /rules/1/action/mark: `-1` is no mark; expected a number up to 4294967295",
             "5:34+1 /rules/1/line: `0` is no line; expected 1 to 4294967295",
-            "5:55+7 /rules/1/extra: there is no member `\"extra\"`; expected \"id\", \"line\", \"priority\", \"action\", \"family\", \"conditions\" or \"label\"",
+            "5:55+7 /rules/1/extra: there is no member `\"extra\"`; expected \"id\", \"line\", \"priority\", \"action\", \"family\", \"conditions\", \"label\" or \"audit\"",
             "6:1+1 /rules/2: the member \"action\" is missing",
             "6:16+1 /rules/2/conditions: an object is no list of conditions; expected a list",
             "7:1+2 /rules/3: `17` is no rule; expected an object",
