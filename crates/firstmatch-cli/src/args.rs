@@ -13,7 +13,7 @@ use clap_complete::Shell;
 use firstmatch_core::live::Kind;
 use firstmatch_generate::profile::{FULL_PROFILES, PROFILES};
 
-pub(crate) use analysis::{CheckArgs, DiffArgs, ProveArgs, TestArgs};
+pub(crate) use analysis::{CheckArgs, DiffArgs, ProveArgs, TestArgs, UNUSED_SET};
 pub(crate) use limits::RuleLimits;
 
 use crate::engine_names;
@@ -52,7 +52,7 @@ The first SIGINT or SIGTERM (Ctrl-C) ends the input: the answer for the packets 
 
 A fault in the middle of the input (a malformed record, a wrong checksum) is shown behind the answer for the packets \
 before it, and the exit code is 2.")]
-    Classify(ClassifyArgs),
+    Classify(Box<ClassifyArgs>),
     /// Say which rule decides about a packet, which would have been next, and why another does not match
     #[command(after_help = "\
 A packet by hand:
@@ -343,6 +343,10 @@ pub(crate) struct ClassifyArgs {
     /// a change
     #[arg(long, value_name = "RULES")]
     pub(crate) what_if: Option<PathBuf>,
+    /// Write a line for each packet whose verdict `--what-if` changes, with both decisions; `-` is standard output, as
+    /// for `--csv`
+    #[arg(long, value_name = "FILE", requires = "what_if", conflicts_with = "csv")]
+    pub(crate) changed: Option<PathBuf>,
     /// The engine that classifies (see `firstmatch engines`)
     #[arg(long, value_name = "NAME", default_value = engine_names::DEFAULT, value_parser = PossibleValuesParser::new(engine_names::names()))]
     pub(crate) engine: String,

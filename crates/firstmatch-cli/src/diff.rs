@@ -1,20 +1,20 @@
 //! Command `firstmatch diff`: packets that two rule files give different verdicts.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use firstmatch::show;
 use firstmatch_core::analyze::{self, Config, Difference, Differences};
-use firstmatch_core::rule::{RuleId, RuleSet};
+use firstmatch_core::rule::{Regions, RuleId, RuleSet};
 use firstmatch_formats::Fields;
 use serde_json::{Value, json};
 
-use crate::args::DiffArgs;
+use crate::args::{ClassifyArgs, DiffArgs};
 use crate::check::packet;
 use crate::format::{BOLD, DIM, clip, counted};
 use crate::rules::{self, Loaded};
-use crate::{End, answer_to};
+use crate::{End, answer_to, classify};
 
 /// Most characters of a rule's text that are shown.
 const RULE_WIDTH: usize = 100;
@@ -36,6 +36,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<End> {
     let mut config = Config::default();
     config.expansion = expansion;
     config.limits.work = args.max_work;
+    config.regions = args.regions;
     let found = match analyze::diff(one, other, &config) {
         Ok(found) => found,
         Err(error) => {
@@ -46,7 +47,14 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<End> {
         }
     };
     let policies = policies(files);
-    let compared = Compared { files, found, policies };
+    let traffic = match &args.input[..] {
+        [] => None,
+        input => match traffic(args, input)? {
+            Ok(traffic) => Some(traffic),
+            Err(end) => return Ok(end),
+        },
+    };
+    let compared = Compared { files, found, policies, traffic };
     let mut out = answer_to(false);
     if args.json {
         compared.json(args.most, &mut out)?;
@@ -54,6 +62,18 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<End> {
         compared.print(args.most, &mut out)?;
     }
     Ok(if compared.found.is_none() && compared.policies.is_empty() { End::Done } else { End::BadAnswer })
+}
+
+/// Returns the changes of the verdicts on packets, as JSON and as text; the end of the program if they cannot be read.
+fn traffic(args: &DiffArgs, input: &[PathBuf]) -> anyhow::Result<Result<(Value, Vec<u8>), End>> {
+    let mut run = ClassifyArgs::dry_run(&args.before, &args.after, input);
+    (run.flags, run.limits) = (args.flags, args.limits.clone());
+    let mut taken = None;
+    let end = classify::dry_run(&run, &mut |value, text| taken = Some((value, text)))?;
+    Ok(match taken {
+        Some(taken) if matches!(end, End::Done) => Ok(taken),
+        _ => Err(end),
+    })
 }
 
 /// Reads a rule file with all fields, so that two files have the same ones.
@@ -98,6 +118,8 @@ struct Compared<'a> {
     files: [&'a Loaded; 2],
     found: Differences,
     policies: Vec<String>,
+    /// Changes of the verdicts on packets, as JSON and as text.
+    traffic: Option<(Value, Vec<u8>)>,
 }
 
 impl Compared<'_> {
@@ -117,6 +139,12 @@ impl Compared<'_> {
             if let Some(schema) = self.files[0].file.rules.schema(pair.packet.family) {
                 writeln!(out, "    {DIM}for example {}{DIM:#}", show::values(schema, &pair.packet).join("; "))?;
             }
+            for region in self.regions(pair) {
+                writeln!(out, "    region {region}")?;
+            }
+            if pair.has_more_regions {
+                writeln!(out, "    {DIM}more regions than --regions{DIM:#}")?;
+            }
         }
         if pairs.len() > most {
             writeln!(out, "{DIM}and {} more (--most){DIM:#}", counted((pairs.len() - most) as u64, "pair"))?;
@@ -134,6 +162,9 @@ impl Compared<'_> {
             }
         };
         writeln!(out, "{BOLD}{} and {}{BOLD:#}: {sum}", self.files[0].name, self.files[1].name)?;
+        if let Some((_, text)) = &self.traffic {
+            out.write_all(text)?;
+        }
         out.flush()
     }
 
@@ -149,9 +180,19 @@ impl Compared<'_> {
             "undecided": self.found.undecided,
             "equal": self.found.is_none() && self.policies.is_empty(),
             "work": self.found.work,
+            "traffic": self.traffic.as_ref().map(|(value, _)| value),
         });
         serde_json::to_writer_pretty(&mut *out, &value)?;
         writeln!(out)
+    }
+
+    /// Returns the regions of a pair as conditions.
+    fn regions(&self, pair: &Difference) -> Vec<String> {
+        let schemas = self.files[0].file.rules.schemas();
+        let of = |(schema, regions): &(usize, Regions)| {
+            regions.iter().map(|region| show::region(&schemas[*schema], &region)).collect::<Vec<_>>()
+        };
+        pair.regions.iter().flat_map(of).collect()
     }
 
     fn pair(&self, pair: &Difference) -> Value {
@@ -170,6 +211,8 @@ impl Compared<'_> {
             "after": side(1),
             "family": pair.packet.family.map(firstmatch_core::schema::Family::name),
             "packet": packet(fields, &pair.packet),
+            "regions": self.regions(pair),
+            "more_regions": pair.has_more_regions,
         })
     }
 }

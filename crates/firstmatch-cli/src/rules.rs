@@ -157,6 +157,14 @@ impl Loaded {
         }
     }
 
+    /// Returns the same file with its audit rules in force, if it has any.
+    pub(crate) fn audited(&self) -> Option<Self> {
+        let file = self.file.audited.as_deref()?.clone();
+        let Self { name, path, text, options, places, .. } = self;
+        let (name, path, text, options) = (name.clone(), path.clone(), text.clone(), options.clone());
+        Some(Self { name, path, text, lines: OnceCell::new(), file, options, places: places.clone() })
+    }
+
     /// Returns the regions of the rules for each schema; `None` if too many, which is then shown.
     pub(crate) fn lower(&self) -> Option<Vec<Lowered>> {
         let rules = &self.file.rules;

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use firstmatch_core::Schema;
-use firstmatch_core::rule::{ConditionRef, FieldValues, Test};
+use firstmatch_core::rule::{Condition, ConditionRef, Conditions, FieldValues, Region, Test};
 use firstmatch_core::schema::{ExtensionHeader, Family, Field, Kind, Source};
 use firstmatch_formats::native::{fragment_name, icmp_type_name, protocol_name};
 use firstmatch_net::wire::{Headers, Outcome, SourceSet};
@@ -114,6 +114,83 @@ pub fn condition(condition: ConditionRef<'_>, field: &Field) -> String {
     match &tests[..] {
         [one] if more == 0 => format!("{} {not}{one}", field.name()),
         _ => format!("{} {not}{{ {}{tail} }}", field.name(), tests.join(", ")),
+    }
+}
+
+/// Returns a region as conditions, `any` if it is all packets of the schema.
+///
+/// A field of several words whose values do not follow one another is shown word by word.
+///
+/// ```
+/// use firstmatch::core::rule::Region;
+/// use firstmatch::{core::Schema, show};
+///
+/// let hi = [0x0AFF_FFFF, u32::MAX, 1 << 16, 443, 6];
+/// let region = Region { lo: &[0x0A00_0000, 0, 0, 80, 6], hi: &hi, ternary: None };
+/// assert_eq!(show::region(&Schema::ipv4(), &region), "src 10.0.0.0/8 dport 80-443 proto tcp");
+/// ```
+pub fn region(schema: &Schema, region: &Region<'_>) -> String {
+    let fields = schema.fields().iter().enumerate().filter_map(|(index, field)| field_of(schema, index, field, region));
+    let fields: Vec<String> = fields.collect();
+    // An address shows its family.
+    let is_told = fields.iter().any(|field| field.starts_with("src ") || field.starts_with("dst "));
+    let family = schema.family().filter(|_| !is_told).map(|family| format!("family {family}"));
+    let all: Vec<String> = family.into_iter().chain(fields).collect();
+    if all.is_empty() { "any".to_owned() } else { all.join(" ") }
+}
+
+/// Returns the values of one field in a region as a condition; `None` if they are all.
+fn field_of(schema: &Schema, index: usize, field: &Field, region: &Region<'_>) -> Option<String> {
+    let at = schema.words_of(index);
+    let words = &schema.words()[at.clone()];
+    let (lo, hi) = (&region.lo[at.clone()], &region.hi[at.clone()]);
+    let masks: Vec<(u32, u32)> =
+        region.ternary.map_or(Vec::new(), |(value, mask)| at.clone().map(|word| (value[word], mask[word])).collect());
+    let has_mask = masks.iter().any(|&(_, mask)| mask != 0);
+    let is_all = words.iter().zip(lo.iter().zip(hi)).all(|(word, (&lo, &hi))| lo == 0 && hi == word.max);
+    if is_all && !has_mask {
+        return None;
+    }
+    // An end of an interval is the number that its words make. Those of the others have no gap if all words behind the
+    // first that is no single value are free.
+    let open = lo.iter().zip(hi).position(|(lo, hi)| lo != hi).map_or(lo.len(), |open| open + 1);
+    let is_free = |word: usize| lo[word] == 0 && hi[word] == words[word].bits;
+    let values = schema.values(region.lo)[index].zip(schema.values(region.hi)[index]);
+    let absent = words[0].absent;
+    let tests = match values {
+        _ if absent == Some(lo[0]) => vec![Test::Absent],
+        None if words.len() == 1 && !has_mask => {
+            vec![interval(lo[0].into(), (hi[0] - 1).into(), field.width()), Test::Absent]
+        }
+        Some((lo, hi)) if !has_mask && (open..words.len()).all(is_free) => vec![interval(lo, hi, field.width())],
+        _ => {
+            let word = |word: usize| match masks.get(word).filter(|(_, mask)| *mask != 0) {
+                Some((value, mask)) => format!("{:#x}-{:#x} under {value:#x}/{mask:#x}", lo[word], hi[word]),
+                None => format!("{:#x}-{:#x}", lo[word], hi[word]),
+            };
+            return Some(format!(
+                "{} by word [{}]",
+                field.name(),
+                (0..words.len()).map(word).collect::<Vec<_>>().join(", ")
+            ));
+        }
+    };
+    // The name of an ICMP type means a number in each family.
+    let family = schema.family().filter(|_| field.source() == Some(Source::IcmpType));
+    let tests = tests.into_iter().map(|test| (family, test)).collect();
+    let conditions = Conditions::from(vec![Condition { field: index, negated: false, tests }]);
+    conditions.on(index).map(|of| condition(of, field))
+}
+
+/// Returns the shortest test of an interval.
+fn interval(lo: u128, hi: u128, width: u32) -> Test {
+    let free = (lo ^ hi).count_ones();
+    if lo == hi {
+        Test::Value(lo)
+    } else if (lo ^ hi).checked_add(1).is_none_or(u128::is_power_of_two) && lo & (lo ^ hi) == 0 {
+        Test::Prefix { value: lo, len: width - free }
+    } else {
+        Test::Range { lo, hi }
     }
 }
 

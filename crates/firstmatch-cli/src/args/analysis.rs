@@ -1,10 +1,13 @@
 //! Arguments of the commands that answer questions about rules.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
+use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use firstmatch_core::analyze;
 
+use super::ClassifyArgs;
 use super::limits::RuleLimits;
 use crate::engine_names;
 
@@ -12,6 +15,10 @@ use crate::engine_names;
 pub(crate) struct CheckArgs {
     /// The rules, as for `classify`
     pub(crate) rules: PathBuf,
+    /// Report pairs of rules too that share packets and decide them differently: the earlier rule takes them from the
+    /// later one
+    #[arg(long)]
+    pub(crate) overlaps: bool,
     /// Print a JSON object
     #[arg(long, conflicts_with = "sarif")]
     pub(crate) json: bool,
@@ -19,9 +26,9 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) sarif: bool,
     /// The kinds of findings that give exit code 1, with commas between: unmatchable, duplicate, shadowed, redundant,
-    /// undecided. Without this, all of them
+    /// overlap, undecided, unused-set. Without this, all of them
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = kind)]
-    pub(crate) fail_on: Vec<analyze::Kind>,
+    pub(crate) fail_on: Vec<&'static str>,
     /// The most regions that the question about one rule may look at; beyond, the answer is `undecided`
     #[arg(long, value_name = "N", default_value_t = analyze::Limits::default().work)]
     pub(crate) max_work: u64,
@@ -41,6 +48,11 @@ pub(crate) struct DiffArgs {
     pub(crate) before: PathBuf,
     /// The rules after
     pub(crate) after: PathBuf,
+    /// Packets, as for `classify`: their verdicts that change are counted by pair of rules
+    pub(crate) input: Vec<PathBuf>,
+    /// State the packets of each pair as up to N regions, merged
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) regions: usize,
     /// Print a JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -84,11 +96,25 @@ pub(crate) struct TestArgs {
     pub(crate) limits: RuleLimits,
 }
 
+/// Name of the findings about sets that no rule uses.
+pub(crate) const UNUSED_SET: &str = "unused-set";
+
 /// Reads the name of a kind of findings.
-fn kind(text: &str) -> Result<analyze::Kind, String> {
-    let known = || analyze::Kind::ALL.map(analyze::Kind::name).join(", ");
-    analyze::Kind::ALL
-        .into_iter()
-        .find(|kind| kind.name() == text)
-        .ok_or_else(|| format!("expected one of {}", known()))
+fn kind(text: &str) -> Result<&'static str, String> {
+    let known: Vec<&str> = analyze::Kind::ALL.map(analyze::Kind::name).into_iter().chain([UNUSED_SET]).collect();
+    known.iter().copied().find(|kind| *kind == text).ok_or_else(|| format!("expected one of {}", known.join(", ")))
+}
+
+impl ClassifyArgs {
+    /// Returns the arguments of a dry run with every option at its default.
+    pub(crate) fn dry_run(rules: &Path, what_if: &Path, input: &[PathBuf]) -> Self {
+        #[derive(clap::Parser)]
+        struct Only {
+            #[command(flatten)]
+            args: ClassifyArgs,
+        }
+        let words =
+            [OsStr::new("classify"), OsStr::new("--what-if"), what_if.as_os_str(), OsStr::new("--"), rules.as_os_str()];
+        Only::parse_from(words.into_iter().chain(input.iter().map(|path| path.as_os_str()))).args
+    }
 }

@@ -3,7 +3,7 @@
 use firstmatch_core::rule::ExpansionLimits;
 
 /// Limits on the regions that rules become.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct RuleLimits {
     /// The most regions of one rule: the product of the values and ranges in its conditions

@@ -12,19 +12,20 @@ use super::Checked;
 pub(super) fn print(checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
     let Checked { loaded, report, .. } = checked;
     let policy = &loaded.file.policy;
-    let findings = report.findings.iter().map(|finding| {
-        let by = finding.by.iter().map(|&rule| {
+    let items = checked.items();
+    let findings = items.iter().map(|item| {
+        let by = item.by.iter().map(|&rule| {
             json!({ "line": checked.line(rule), "rule": rule.to_string(), "verdict": checked.verdict(rule).to_string() })
         });
         json!({
-            "kind": finding.kind.name(),
-            "line": checked.line(finding.rule),
-            "rule": finding.rule.to_string(),
-            "text": loaded.text_of(checked.rule(finding.rule)),
-            "verdict": checked.verdict(finding.rule).to_string(),
-            "message": checked.message(finding),
+            "kind": item.kind,
+            "line": item.line,
+            "rule": item.rule.map(|rule| rule.to_string()),
+            "text": item.text,
+            "verdict": item.rule.map(|rule| checked.verdict(rule).to_string()),
+            "message": item.message,
             "by": by.collect::<Vec<_>>(),
-            "packet": finding.packet.as_ref().map(|packet| self::packet(checked.fields(packet), packet)),
+            "packet": item.packet.map(|packet| self::packet(checked.fields(packet), packet)),
         })
     });
     let value = json!({
@@ -36,6 +37,7 @@ pub(super) fn print(checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()
         "findings": findings.collect::<Vec<_>>(),
         "summary": checked.counts(),
         "complete": report.is_complete(),
+        "more_overlaps": checked.has_more_overlaps,
         "work": report.work,
     });
     serde_json::to_writer_pretty(&mut *out, &value)?;

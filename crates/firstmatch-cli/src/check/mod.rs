@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 
 pub(crate) use json::packet;
 
-use firstmatch_core::Diagnostic;
-use firstmatch_core::analyze::{Analysis, Config, Finding, Kind, Report};
+use firstmatch_core::analyze::{Analysis, Config, Finding, Kind, Overlapping, Report};
 use firstmatch_core::policy::Verdict;
 use firstmatch_core::rule::{FieldValues, Rule};
 use firstmatch_core::schema::Field;
+use firstmatch_core::{Diagnostic, RuleId};
+use firstmatch_formats::visible;
 
-use crate::args::CheckArgs;
+use crate::args::{CheckArgs, UNUSED_SET};
 use crate::rules::{self, Loaded};
 use crate::{End, answer_to};
 
@@ -33,52 +34,100 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<End> {
             return Ok(End::BadInput);
         }
     };
-    let checked = Checked::new(&loaded, analysis.check());
+    let overlapping = args.overlaps.then(|| analysis.clone().overlaps(MOST_OVERLAPS));
+    let checked = Checked::new(&loaded, analysis.check(), overlapping);
     let mut out = answer_to(false);
     match (args.json, args.sarif) {
         (true, _) => json::print(&checked, &mut out)?,
         (_, true) => sarif::print(&checked, &mut out)?,
         _ => text::print(&checked, &mut out)?,
     }
-    let fails = |kind: Kind| args.fail_on.is_empty() || args.fail_on.contains(&kind);
-    let is_bad = checked.report.findings.iter().any(|finding| fails(finding.kind));
+    let fails = |item: &Item<'_>| args.fail_on.is_empty() || args.fail_on.contains(&item.kind);
+    let is_bad = checked.items().iter().any(fails);
     Ok(if is_bad { End::BadAnswer } else { End::Done })
+}
+
+/// Most pairs of overlapping rules that are looked for.
+const MOST_OVERLAPS: usize = 1000;
+
+/// Finding as it is shown.
+struct Item<'a> {
+    kind: &'static str,
+    line: u32,
+    /// Text of the rule or set.
+    text: String,
+    /// Sentence about it, without its place.
+    message: String,
+    /// Rule that it is about; `None` for a set.
+    rule: Option<RuleId>,
+    /// Rules that cause it.
+    by: &'a [RuleId],
+    packet: Option<&'a FieldValues>,
 }
 
 /// Report with the rules that it is about.
 struct Checked<'a> {
     loaded: &'a Loaded,
     report: Report,
+    /// Whether more rules overlap than were looked for.
+    has_more_overlaps: bool,
     /// Warnings of the rule file, by line.
     warnings: BTreeMap<u32, &'a Diagnostic>,
 }
 
 impl<'a> Checked<'a> {
-    fn new(loaded: &'a Loaded, report: Report) -> Self {
+    fn new(loaded: &'a Loaded, mut report: Report, overlapping: Option<Overlapping>) -> Self {
         let warnings = loaded.file.warnings.iter().map(|warning| (warning.line, warning)).collect();
-        let checked = Self { loaded, report, warnings };
+        let overlapping = overlapping.unwrap_or_default();
+        report.findings.extend(overlapping.findings());
+        report.undecided += overlapping.undecided;
+        let checked = Self { loaded, report, has_more_overlaps: overlapping.has_more, warnings };
         // Other warnings are about rules that were not found.
-        let found: Vec<u32> = checked.report.findings.iter().map(|finding| checked.line(finding.rule)).collect();
+        let found: Vec<u32> = checked.items().iter().map(|item| item.line).collect();
         loaded.show_warnings_but(|warning| found.contains(&warning.line));
         checked
     }
 
-    fn rule(&self, id: firstmatch_core::RuleId) -> &'a Rule {
+    /// Returns the findings and the sets that no rule uses, in the order of lines.
+    fn items(&self) -> Vec<Item<'_>> {
+        let mut items: Vec<Item<'_>> = Vec::new();
+        for finding in &self.report.findings {
+            let (kind, line) = (finding.kind.name(), self.line(finding.rule));
+            let (text, message) = (self.loaded.text_of(self.rule(finding.rule)), self.message(finding));
+            let (rule, by, packet) = (Some(finding.rule), &finding.by[..], finding.packet.as_ref());
+            items.push(Item { kind, line, text, message, rule, by, packet });
+        }
+        for &line in &self.loaded.file.unused_sets {
+            let Some(warning) = self.warnings.get(&line) else { continue };
+            let (text, message) = (visible(warning.text.trim()).into_owned(), warning.message.clone());
+            items.push(Item { kind: UNUSED_SET, line, text, message, rule: None, by: &[], packet: None });
+        }
+        items.sort_by_key(|item| (item.line, item.rule.map(|rule| self.rule(rule).priority)));
+        items
+    }
+
+    /// Whether an item may mean that the file does something else than was wanted.
+    fn is_severe(&self, item: &Item<'_>) -> bool {
+        let Some(rule) = item.rule else { return false };
+        item.kind == Kind::Unmatchable.name() || item.by.iter().any(|&by| self.verdict(by) != self.verdict(rule))
+    }
+
+    fn rule(&self, id: RuleId) -> &'a Rule {
         self.loaded.rule(id).expect("the analysis names rules of the set")
     }
 
-    fn line(&self, id: firstmatch_core::RuleId) -> u32 {
+    fn line(&self, id: RuleId) -> u32 {
         self.loaded.line_of(self.rule(id))
     }
 
-    fn verdict(&self, id: firstmatch_core::RuleId) -> Verdict {
+    fn verdict(&self, id: RuleId) -> Verdict {
         self.rule(id).action.into()
     }
 
     /// Returns the number of findings of each kind that occurred.
     fn counts(&self) -> BTreeMap<&'static str, usize> {
         let mut counts = BTreeMap::new();
-        self.report.findings.iter().for_each(|finding| *counts.entry(finding.kind.name()).or_insert(0) += 1);
+        self.items().iter().for_each(|item| *counts.entry(item.kind).or_insert(0) += 1);
         counts
     }
 
@@ -111,6 +160,9 @@ impl<'a> Checked<'a> {
                 format!("this rule never decides: {causes} takes all its packets{but}")
             }
             Kind::Shadowed => format!("this rule never decides: {causes} together take all its packets{but}"),
+            Kind::Overlap => {
+                format!("{causes} {} packets from this rule{but}", if lines.len() == 1 { "takes" } else { "take" })
+            }
             Kind::Redundant => {
                 let then = match lines.is_empty() {
                     true => "later rules or the default give".to_owned(),

@@ -4,30 +4,33 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 
-use firstmatch_core::analyze::{Finding, Kind};
+use firstmatch_core::analyze::Kind;
 use serde_json::{Value, json};
 
-use super::{Checked, json};
+use super::{Checked, Item, json};
+use crate::args::UNUSED_SET;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 /// Most results, because programs that show them take no more of one run.
 const MOST: usize = 5000;
 
 pub(super) fn print(checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let findings = &checked.report.findings;
-    let rules = Kind::ALL.map(|kind| {
-        json!({ "id": kind.name(), "shortDescription": { "text": description(kind) }, "defaultConfiguration": { "level": "warning" } })
+    let items = checked.items();
+    let kinds: Vec<&str> = Kind::ALL.map(Kind::name).into_iter().chain([UNUSED_SET]).collect();
+    let rules = Kind::ALL.map(description).into_iter().chain(["No rule uses the set"]).zip(&kinds).map(|(text, kind)| {
+        json!({ "id": kind, "shortDescription": { "text": text }, "defaultConfiguration": { "level": "warning" } })
     });
+    let rules: Vec<Value> = rules.collect();
     let mut seen = HashMap::new();
-    let results: Vec<Value> = findings.iter().take(MOST).map(|finding| result(checked, finding, &mut seen)).collect();
+    let results: Vec<Value> = items.iter().take(MOST).map(|item| result(checked, item, &kinds, &mut seen)).collect();
     let mut notes = Vec::new();
     if !checked.report.is_complete() {
         notes.push(
             json!({ "level": "warning", "message": { "text": "some questions exceed their cap and are undecided" } }),
         );
     }
-    if findings.len() > MOST {
-        let text = format!("the first {MOST} of {} findings are listed", findings.len());
+    if items.len() > MOST {
+        let text = format!("the first {MOST} of {} findings are listed", items.len());
         notes.push(json!({ "level": "warning", "message": { "text": text } }));
     }
     let value = json!({
@@ -52,13 +55,12 @@ fn description(kind: Kind) -> &'static str {
         Kind::Duplicate => "An earlier rule has the same conditions",
         Kind::Shadowed => "Earlier rules take all packets of the rule",
         Kind::Redundant => "Without the rule no verdict changes",
+        Kind::Overlap => "An earlier rule of another verdict takes packets of the rule",
         _ => "A cap ended a question about the rule",
     }
 }
 
-fn result(checked: &Checked<'_>, finding: &Finding, seen: &mut HashMap<u64, usize>) -> Value {
-    let own = checked.verdict(finding.rule);
-    let is_severe = finding.kind == Kind::Unmatchable || finding.by.iter().any(|&rule| checked.verdict(rule) != own);
+fn result(checked: &Checked<'_>, item: &Item<'_>, kinds: &[&str], seen: &mut HashMap<u64, usize>) -> Value {
     let place = |line: u32| {
         let uri = checked.loaded.name.replace('\\', "/");
         // A rule without a line has a location without a region.
@@ -69,23 +71,23 @@ fn result(checked: &Checked<'_>, finding: &Finding, seen: &mut HashMap<u64, usiz
         }
         location
     };
-    let related = finding.by.iter().enumerate().map(|(id, &rule)| {
+    let related = item.by.iter().enumerate().map(|(id, &rule)| {
         let text = format!("this rule: {}", checked.verdict(rule));
         json!({ "id": id, "physicalLocation": place(checked.line(rule)), "message": { "text": text } })
     });
     // The text of the rule, not its line, so that a finding stays the same when lines move.
     let mut hasher = DefaultHasher::new();
-    (finding.kind.name(), checked.loaded.text_of(checked.rule(finding.rule))).hash(&mut hasher);
+    (item.kind, &item.text).hash(&mut hasher);
     let count = seen.entry(hasher.finish()).or_insert(0);
     *count += 1;
     json!({
-        "ruleId": finding.kind.name(),
-        "ruleIndex": Kind::ALL.iter().position(|kind| *kind == finding.kind),
-        "level": if is_severe { "warning" } else { "note" },
-        "message": { "text": checked.message(finding) },
-        "locations": [{ "physicalLocation": place(checked.line(finding.rule)) }],
+        "ruleId": item.kind,
+        "ruleIndex": kinds.iter().position(|kind| *kind == item.kind),
+        "level": if checked.is_severe(item) { "warning" } else { "note" },
+        "message": { "text": item.message },
+        "locations": [{ "physicalLocation": place(item.line) }],
         "relatedLocations": related.collect::<Vec<_>>(),
         "partialFingerprints": { "rule/v1": format!("{:016x}:{count}", hasher.finish()) },
-        "properties": { "packet": finding.packet.as_ref().map(|packet| json::packet(checked.fields(packet), packet)) },
+        "properties": { "packet": item.packet.map(|packet| json::packet(checked.fields(packet), packet)) },
     })
 }

@@ -12,17 +12,20 @@ const RULE_WIDTH: usize = 100;
 
 pub(super) fn print(checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
     let Checked { loaded, report, .. } = checked;
-    for finding in &report.findings {
-        let rule = checked.rule(finding.rule);
-        writeln!(out, "{BOLD}{}{BOLD:#}: {}", loaded.place(rule), checked.message(finding))?;
-        writeln!(out, "    {}", clip(&loaded.text_of(rule), RULE_WIDTH))?;
-        let schema = finding.packet.as_ref().and_then(|packet| loaded.file.rules.schema(packet.family));
-        if let (Some(packet), Some(schema)) = (&finding.packet, schema) {
+    let items = checked.items();
+    for item in &items {
+        writeln!(out, "{BOLD}{}:{}{BOLD:#}: {}", loaded.name, item.line, item.message)?;
+        writeln!(out, "    {}", clip(&item.text, RULE_WIDTH))?;
+        let schema = item.packet.and_then(|packet| loaded.file.rules.schema(packet.family));
+        if let (Some(packet), Some(schema)) = (item.packet, schema) {
             let lines = show::values(schema, packet);
             writeln!(out, "    {DIM}for example {}{DIM:#}", lines.join("; "))?;
         }
     }
-    if !report.findings.is_empty() {
+    if checked.has_more_overlaps {
+        writeln!(out, "{DIM}more rules overlap than these{DIM:#}")?;
+    }
+    if !items.is_empty() {
         writeln!(out)?;
     }
     let counts = checked.counts();

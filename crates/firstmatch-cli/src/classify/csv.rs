@@ -1,4 +1,4 @@
-//! Writer for `--csv`: a line for each packet.
+//! Writer for `--csv` and `--changed`: a line for each packet.
 
 use std::io;
 use std::path::Path;
@@ -16,20 +16,23 @@ pub(super) struct Writer {
     is_stdout: bool,
 }
 
-const HEADER: [&str; 8] = ["packet", "outcome", "rule", "line", "action", "verdict", "bytes", "label"];
+/// Columns of the packets of `--csv`.
+pub(super) const PACKETS: [&str; 8] = ["packet", "outcome", "rule", "line", "action", "verdict", "bytes", "label"];
+/// Columns of the packets of `--changed`.
+pub(super) const CHANGED: [&str; 6] = ["packet", "bytes", "line", "verdict", "new_line", "new_verdict"];
 
 impl Writer {
     /// Begins the file, or takes standard output for `-`, and writes the header.
     ///
     /// Until [`Writer::finish`] the file keeps the content it had before.
-    pub(super) fn create(path: &Path) -> anyhow::Result<Self> {
+    pub(super) fn create(path: &Path, header: &[&str]) -> anyhow::Result<Self> {
         let name = path.display().to_string();
         let out = Output::create(path).with_context(|| format!("{name}: cannot be written"))?;
         let is_stdout = out.is_stdout();
         let name = if is_stdout { "standard output".to_owned() } else { name };
         let csv = Some(csv::WriterBuilder::new().buffer_capacity(1 << 16).from_writer(out));
         let mut writer = Self { csv, name, is_stdout };
-        writer.row(&HEADER)?;
+        writer.row(header)?;
         Ok(writer)
     }
 
@@ -64,7 +67,7 @@ impl Writer {
         finished.with_context(|| self.failed())
     }
 
-    fn row(&mut self, row: &[&str; 8]) -> anyhow::Result<()> {
+    pub(super) fn row(&mut self, row: &[&str]) -> anyhow::Result<()> {
         let Some(csv) = &mut self.csv else { return Ok(()) };
         let written = csv.write_record(row).map_err(|error| match error.into_kind() {
             csv::ErrorKind::Io(error) => error,

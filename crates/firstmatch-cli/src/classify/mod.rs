@@ -14,6 +14,7 @@ mod timing;
 mod what_if;
 mod workers;
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,7 @@ use firstmatch_core::schema::Field;
 use firstmatch_core::{KeyBuf, Schema};
 use firstmatch_net::source::{self, Cut, Input, SourceError};
 use firstmatch_net::wire::{self, LinkType};
+use serde_json::Value;
 
 use crate::args::ClassifyArgs;
 use crate::format::counted;
@@ -40,17 +42,38 @@ use workers::Workers;
 
 pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<End> {
     let engine = engines::named(&args.engine).ok_or_else(|| anyhow!("there is no engine {}", args.engine))?;
-    run_with(args, engine)
+    run_with(args, engine, &mut |report, loaded, out| show(args, report, loaded, out))
 }
 
-fn run_with(args: &ClassifyArgs, engine: &Entry) -> anyhow::Result<End> {
+/// Prints an answer as JSON or for people.
+fn show(args: &ClassifyArgs, report: &Report, loaded: &Loaded, out: &mut dyn Write) -> io::Result<()> {
+    if args.json { report.json(out) } else { summary::print(report, loaded, args, out) }
+}
+
+/// Compares the verdicts of two rule files on packets, and hands on the changes as JSON or as text.
+pub(crate) fn dry_run(args: &ClassifyArgs, take: &mut dyn FnMut(Value, Vec<u8>)) -> anyhow::Result<End> {
+    let engine = engines::named(&args.engine).ok_or_else(|| anyhow!("there is no engine {}", args.engine))?;
+    run_with(args, engine, &mut |report, _, _| {
+        let Some(what_if) = &report.what_if else { return Ok(()) };
+        let mut text = Vec::new();
+        summary::changes(report, what_if, args.top, &mut text)?;
+        take(serde_json::to_value(what_if)?, text);
+        Ok(())
+    })
+}
+
+/// Function that prints an answer.
+type Print<'p> = &'p mut dyn FnMut(&Report, &Loaded, &mut dyn Write) -> io::Result<()>;
+
+fn run_with(args: &ClassifyArgs, engine: &Entry, print: Print<'_>) -> anyhow::Result<End> {
     let dash = Path::new("-");
     if [&args.rules].into_iter().chain(&args.input).filter(|path| *path == dash).count() > 1 {
         bail!("rules and packets cannot both come from standard input, nor can packets twice");
     }
-    if let Some(csv) = &args.csv {
+    if let Some(csv) = args.csv.as_ref().or(args.changed.as_ref()) {
         let packets = args.input.iter().map(|input| ("packets", &**input));
-        let inputs: Vec<(&str, &Path)> = [("rules", &*args.rules)].into_iter().chain(packets).collect();
+        let rules = [&args.rules].into_iter().chain(&args.what_if).map(|rules| ("rules", &**rules));
+        let inputs: Vec<(&str, &Path)> = rules.chain(packets).collect();
         output::refuse_inputs(csv, &inputs)?;
     }
     let Some(loaded) = rules::load(&args.rules, args.flags, args.limits.expansion())? else { return Ok(End::BadInput) };
@@ -59,6 +82,13 @@ fn run_with(args: &ClassifyArgs, engine: &Entry) -> anyhow::Result<End> {
         None => None,
         Some(path) => match WhatIf::load(path, args)? {
             Some(what_if) => Some(what_if),
+            None => return Ok(End::BadInput),
+        },
+    };
+    let audit = match loaded.audited() {
+        None => None,
+        Some(audited) => match WhatIf::new(audited, args)? {
+            Some(audit) => Some(audit),
             None => return Ok(End::BadInput),
         },
     };
@@ -80,14 +110,17 @@ fn run_with(args: &ClassifyArgs, engine: &Entry) -> anyhow::Result<End> {
     };
     let build_time = start.elapsed();
     drop(lowered);
-    let csv = args.csv.as_deref().map(csv::Writer::create).transpose()?;
+    let csv = args.csv.as_deref().map(|path| csv::Writer::create(path, &csv::PACKETS)).transpose()?;
+    let written = csv.iter().chain(what_if.iter().filter_map(|what_if| what_if.csv.as_ref()));
+    let csv_on_stdout = written.into_iter().any(csv::Writer::is_stdout);
     let mut job = Job {
         loaded: &loaded,
         engines: Engines::new(built.into(), args.batch.into()),
         tally: Tally::new(loaded.file.rules.slots()),
         checker: args.check.map(Checker::new),
         what_if,
-        csv_on_stdout: csv.as_ref().is_some_and(csv::Writer::is_stdout),
+        audit,
+        csv_on_stdout,
         csv,
         held: args.repeat.map(|_| Vec::new()),
         nanos: timing::Streamed::default(),
@@ -106,13 +139,16 @@ fn run_with(args: &ClassifyArgs, engine: &Entry) -> anyhow::Result<End> {
         return job.nothing_read(fault);
     }
     job.write_csv(|csv, _| csv.finish())?;
+    if let Some(csv) = job.what_if.as_mut().and_then(|what_if| what_if.csv.as_mut()) {
+        csv.finish()?;
+    }
     let stopped = || job.stop.signal().is_some();
     let passes = match (args.repeat, &job.held) {
         (Some(count), Some(held)) => passes::passes(&mut job.engines, held, count, &stopped),
         _ => Vec::new(),
     };
     let report = Report::new(&job, args, &packets, &passes, build_time);
-    job.answer(&report, packets, args)
+    job.answer(&report, packets, args, print)
 }
 
 /// Returns the base of each family, if one is asked for.
@@ -163,6 +199,8 @@ struct Job<'a> {
     tally: Tally,
     checker: Option<Checker>,
     what_if: Option<WhatIf>,
+    /// The same rules with the audit rules among them.
+    audit: Option<WhatIf>,
     csv: Option<csv::Writer>,
     csv_on_stdout: bool,
     /// Keys for each schema, if they are to be classified again.
@@ -272,10 +310,11 @@ impl Job<'_> {
         let input = self.stop.open(path)?.decompress_aside()?;
         packets.add_kind(&name, &input)?;
         let reader = Reader::new(Feed::new(input, rules.schemas())?, config, before.packets);
-        if let Some(what_if) = &mut self.what_if {
-            what_if.begin(&reader.feed, self.loaded)?;
+        for other in self.what_if.iter_mut().chain(&mut self.audit) {
+            other.begin(&reader.feed, self.loaded)?;
         }
-        let stretch = reader.stretch(rules, self.checker.is_some() || self.what_if.is_some());
+        let keep_packets = self.checker.is_some() || self.what_if.is_some() || self.audit.is_some();
+        let stretch = reader.stretch(rules, keep_packets);
         let mut stretch = stretch.with_context(|| format!("these rules cannot be applied to {name}"))?;
         let mut progress = Progress::new(&reader.feed.progress());
         let (reader, fault) = match self.workers {
@@ -335,7 +374,8 @@ impl Job<'_> {
         progress: &mut Progress,
     ) -> anyhow::Result<(Reader, Option<SourceError>)> {
         let slots = self.loaded.file.rules.slots();
-        let all_needed = self.csv.is_some() || self.checker.is_some() || self.what_if.is_some() || self.held.is_some();
+        let compares = self.checker.is_some() || self.what_if.is_some() || self.audit.is_some();
+        let all_needed = compares || self.csv.is_some() || self.held.is_some();
         let mut workers = Workers::start(count, &self.engines, slots, reader, stretch, all_needed)?;
         while let Some(done) = workers.next()? {
             workers.give_back(std::mem::replace(stretch, done));
@@ -371,7 +411,7 @@ impl Job<'_> {
     }
 
     /// Prints the answer, then the fault that ended the input, if there is one.
-    fn answer(&self, report: &Report, packets: Packets, args: &ClassifyArgs) -> anyhow::Result<End> {
+    fn answer(&self, report: &Report, packets: Packets, args: &ClassifyArgs, print: Print<'_>) -> anyhow::Result<End> {
         let good = report.check.as_ref().is_none_or(|check| check.differences == 0);
         if let Some(checker) = &self.checker {
             checker.show(self.loaded);
@@ -381,8 +421,7 @@ impl Job<'_> {
             report.warnings.iter().for_each(|warning| diagnostics::warning(warning));
         }
         let mut out = answer_to(self.csv_on_stdout);
-        let printed =
-            if args.json { report.json(&mut out) } else { summary::print(report, self.loaded, args, &mut out) };
+        let printed = print(report, self.loaded, &mut out);
         // The exit code does not depend on whether the answer is read.
         match (packets.fault, good, self.stop.signal()) {
             (Some(Fault { name, error }), ..) => rules::source_error(&name, error).map(|()| End::BadInput),
@@ -403,8 +442,8 @@ impl Job<'_> {
             checker.offer(stretch);
             checker.compare_all(&self.loaded.file.rules, &stretch.batch);
         }
-        if let Some(what_if) = &mut self.what_if {
-            what_if.take(self.loaded, stretch);
+        for other in self.what_if.iter_mut().chain(&mut self.audit) {
+            other.take(self.loaded, stretch)?;
         }
         self.beside += before.elapsed();
         Ok(())

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::tally::{Count, Tally};
 use super::timing::median;
-use super::what_if::WhatIfReport;
+use super::what_if::{AuditHits, WhatIfReport};
 use super::{Job, Packets};
 use crate::args::ClassifyArgs;
 use crate::rules::Loaded;
@@ -56,6 +56,9 @@ pub(super) struct Report {
     pub(super) check: Option<CheckResult>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) what_if: Option<WhatIfReport>,
+    /// What audit rules would do, if there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) audit: Vec<AuditHits>,
     pub(super) warnings: Vec<String>,
     /// Reason why the input could not be read to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -178,6 +181,7 @@ impl Report {
             rule_cache: args.rule_cache.map(|_| RuleCacheCounts::new(&tally.rule_cache)),
             engines: job.engines.classifiers().iter().map(|engine| EngineStats::new(&**engine)).collect(),
             what_if: job.what_if.as_ref().map(|what_if| what_if.report(loaded)),
+            audit: job.audit.as_ref().map_or(Vec::new(), |audit| audit.audit(loaded)),
             check: check.map(|check| CheckResult { packets: check.checked, differences: check.different }),
             warnings: packets.warnings.clone(),
             error: packets.fault.as_ref().map(|fault| fault.error.to_string()),

@@ -7,7 +7,7 @@ use firstmatch_core::RuleId;
 
 use super::report::{Report, RuleCacheCounts, RuleHits, Timing};
 use super::tally::Count;
-use super::what_if::WhatIfReport;
+use super::what_if::{AuditHits, WhatIfReport};
 use crate::args::ClassifyArgs;
 use crate::format::{BOLD, DIM, Table, bytes, clip, counted, percent, short, thousands};
 use crate::rules::Loaded;
@@ -39,6 +39,7 @@ pub(super) fn print(report: &Report, loaded: &Loaded, args: &ClassifyArgs, out: 
     let outcomes = report.by_outcome.iter().map(|&(outcome, count)| (outcome.to_string(), count)).collect();
     counts(report, "outcome", outcomes, out)?;
     top_rules(report, loaded, args.top, out)?;
+    audit(report, out)?;
     speed(report, out)?;
     if let Some(what_if) = &report.what_if {
         changes(report, what_if, args.top, out)?;
@@ -107,8 +108,22 @@ fn top_rules(report: &Report, loaded: &Loaded, top: usize, out: &mut dyn Write) 
     }
 }
 
+/// Prints what each audit rule would do.
+fn audit(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    if report.audit.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let mut table = Table::new(["audit rules", " packets", " changed", "rule"]);
+    for AuditHits { line, packets, changed_packets, text, .. } in &report.audit {
+        let place = format!("{}:{line}", report.rules_file);
+        table.row([place, thousands(*packets), thousands(*changed_packets), clip(text, RULE_WIDTH)]);
+    }
+    table.print(out)
+}
+
 /// Prints the packets that the other rules decide otherwise, by pair of rules.
-fn changes(report: &Report, what_if: &WhatIfReport, top: usize, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn changes(report: &Report, what_if: &WhatIfReport, top: usize, out: &mut dyn Write) -> io::Result<()> {
     let packets = counted(what_if.packets, "packet");
     let share = percent(what_if.packets, report.packets);
     writeln!(out, "\n{BOLD}what if{BOLD:#}     under {} {packets} ({share}) get another verdict", what_if.rules_file)?;

@@ -161,7 +161,7 @@ fn on_the_example(extra: &[&str]) -> ClassifyArgs {
         vec!["firstmatch".as_ref(), "classify".as_ref(), rules.as_ref(), input.as_ref()];
     line.extend(extra.iter().map(std::ffi::OsStr::new));
     match Args::try_parse_from(line).expect("it is a command").command {
-        Command::Classify(args) => args,
+        Command::Classify(args) => *args,
         _ => panic!("it is another command"),
     }
 }
@@ -175,7 +175,7 @@ fn a_wrong_engine_ends_badly_if_it_is_checked() {
         [(&[][..], End::Done), (&["--check", "all", "--json"], End::BadAnswer), (&["--check", "2000"], End::BadAnswer)]
     {
         let args = on_the_example(extra);
-        assert_eq!(super::run_with(&args, &engine).expect("it runs"), end, "{extra:?}");
+        assert_eq!(super::run_with(&args, &engine, &mut |_, _, _| Ok(())).expect("it runs"), end, "{extra:?}");
     }
 }
 
@@ -206,13 +206,14 @@ fn a_worker_that_panics_ends_the_run_with_its_reason() {
     let engine =
         Entry::new("panics", "", |rules, _| Ok(Box::new(Panics(Linear::build(rules, &linear::Config::default())?))));
     let args = on_the_example(&["--workers", "2"]);
-    let error = super::run_with(&args, &engine).expect_err("a worker panics").to_string();
+    let error = super::run_with(&args, &engine, &mut |_, _, _| Ok(())).expect_err("a worker panics").to_string();
     assert!(error.starts_with("stage classify, worker ") && error.contains(" panicked: no answer"), "{error}");
 }
 
 #[test]
 fn csv_cannot_be_written_where_there_is_no_folder() {
-    let error = super::csv::Writer::create(Path::new("/nonexistent/x.csv")).map(|_| ()).expect_err("no folder");
+    let error =
+        super::csv::Writer::create(Path::new("/nonexistent/x.csv"), &["packet"]).map(|_| ()).expect_err("no folder");
     assert!(error.to_string().starts_with("/nonexistent/x.csv: cannot be written"), "{error}");
 }
 

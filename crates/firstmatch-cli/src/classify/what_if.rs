@@ -10,12 +10,13 @@ use firstmatch_core::{Match, RuleId};
 use firstmatch_net::wire::{self, Batch};
 use serde::Serialize;
 
+use super::csv;
 use super::stretch::{Engines, Feed, Packet, Stretch};
-use super::tally::Count;
+use super::tally::{Count, Tally};
 use super::timing::Streamed;
 use crate::args::ClassifyArgs;
-use crate::engines;
 use crate::rules::{self, Loaded};
+use crate::{engines, is_broken_pipe};
 
 /// Other rules, with the packets that they decide otherwise.
 pub(super) struct WhatIf {
@@ -27,6 +28,22 @@ pub(super) struct WhatIf {
     answers: Vec<Option<Match>>,
     /// Packets whose verdict changes, by rule and verdict before and after.
     changed: HashMap<[(Option<RuleId>, Verdict); 2], Count>,
+    /// Packets by rule that decides them.
+    tally: Tally,
+    /// Output for the packets whose verdict changes.
+    pub(super) csv: Option<csv::Writer>,
+}
+
+/// Packets that an audit rule would decide.
+#[derive(Debug, Serialize)]
+pub(super) struct AuditHits {
+    pub(super) line: u32,
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    /// Packets that would get another verdict.
+    pub(super) changed_packets: u64,
+    #[serde(skip)]
+    pub(super) text: String,
 }
 
 /// Pair of rules that decide some packets differently.
@@ -61,6 +78,12 @@ impl WhatIf {
     /// Reads the other rules and builds the default engine for them; `None` if they have faults, which are then shown.
     pub(super) fn load(path: &Path, args: &ClassifyArgs) -> anyhow::Result<Option<Self>> {
         let Some(loaded) = rules::load(path, args.flags, args.limits.expansion())? else { return Ok(None) };
+        let csv = args.changed.as_deref().map(|path| csv::Writer::create(path, &csv::CHANGED)).transpose()?;
+        Ok(Self::new(loaded, args)?.map(|what_if| Self { csv, ..what_if }))
+    }
+
+    /// Builds the default engine for other rules; `None` if that fails, which is then shown.
+    pub(super) fn new(loaded: Loaded, args: &ClassifyArgs) -> anyhow::Result<Option<Self>> {
         let config = loaded.wire_config(args.metadata)?;
         let Some(lowered) = loaded.lower() else { return Ok(None) };
         let Some(meta) = engines::named(engines::DEFAULT) else { bail!("there is no default engine") };
@@ -73,7 +96,9 @@ impl WhatIf {
             }
         };
         let engines = Engines::new(engines.into(), args.batch.into());
-        Ok(Some(Self { loaded, config, engines, batch: None, answers: Vec::new(), changed: HashMap::new() }))
+        let tally = Tally::new(loaded.file.rules.slots());
+        let (batch, answers, changed) = (None, Vec::new(), HashMap::new());
+        Ok(Some(Self { loaded, config, engines, batch, answers, changed, tally, csv: None }))
     }
 
     /// Prepares for the packets of another input, which the rules `own` are for.
@@ -87,23 +112,49 @@ impl WhatIf {
     }
 
     /// Classifies the packets of a stretch, and counts those that `own` decides otherwise.
-    pub(super) fn take(&mut self, own: &Loaded, stretch: &Stretch) {
-        let Some(batch) = &mut self.batch else { return };
+    pub(super) fn take(&mut self, own: &Loaded, stretch: &Stretch) -> anyhow::Result<()> {
+        let Some(batch) = &mut self.batch else { return Ok(()) };
         batch.clear();
         for (packet, record) in stretch.packets.iter().zip(stretch.batch.records()) {
             Packet::push(packet, batch, record.bytes);
         }
         self.engines.classify(batch, &mut self.answers, &mut Streamed::default());
+        self.tally.add(batch.records(), &self.answers);
         let both = stretch.batch.records().iter().zip(&stretch.answers).zip(batch.records().iter().zip(&self.answers));
-        for ((before, &first), (after, &second)) in both {
+        for (number, ((before, &first), (after, &second))) in (stretch.first..).zip(both) {
             let verdicts = [own.verdict(before.outcome, first), self.loaded.verdict(after.outcome, second)];
             if verdicts[0] != verdicts[1] {
                 let rule = |answer: Option<Match>| answer.map(|found| found.rule);
                 let key = [(rule(first), verdicts[0]), (rule(second), verdicts[1])];
                 let count = self.changed.entry(key).or_default();
                 count.add(Count { packets: 1, bytes: before.bytes.into() });
+                if let Some(csv) = &mut self.csv {
+                    let line = |side: Decided| side.line.map_or(String::new(), |line| line.to_string());
+                    let lines = [line(Decided::new(own, key[0])), line(Decided::new(&self.loaded, key[1]))];
+                    let [number, bytes] = [number, before.bytes.into()].map(|number| number.to_string());
+                    let verdicts = verdicts.map(|verdict| verdict.to_string());
+                    match csv.row(&[&number, &bytes, &lines[0], &verdicts[0], &lines[1], &verdicts[1]]) {
+                        Err(error) if is_broken_pipe(&error) => self.csv = None,
+                        other => other?,
+                    }
+                }
             }
         }
+        Ok(())
+    }
+
+    /// Returns what the audit rules of `own` would do, these being the rules with them in force.
+    pub(super) fn audit(&self, own: &Loaded) -> Vec<AuditHits> {
+        let mut changed: HashMap<Option<RuleId>, u64> = HashMap::new();
+        self.changed.iter().for_each(|([_, after], count)| *changed.entry(after.0).or_default() += count.packets);
+        let rules = self.loaded.file.rules.iter().filter(|rule| own.file.is_audit(rule));
+        let hits = rules.map(|rule| {
+            let Count { packets, bytes } = self.tally.of_rule(rule.id);
+            let changed_packets = changed.get(&Some(rule.id)).copied().unwrap_or(0);
+            let (line, text) = (self.loaded.line_of(rule), self.loaded.text_of(rule));
+            AuditHits { line, packets, bytes, changed_packets, text }
+        });
+        hits.collect()
     }
 
     pub(super) fn report(&self, own: &Loaded) -> WhatIfReport {

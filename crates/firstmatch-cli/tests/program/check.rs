@@ -43,6 +43,35 @@ fn findings_are_shown_with_their_causes_and_a_packet() {
     assert_eq!(fixture.run(&["check", "hint.rules"]).2, of_classify);
 }
 
+/// Overlaps are reported on request, and sets that no rule uses always, in each form.
+#[test]
+fn overlaps_and_unused_sets() {
+    let fixture = Fixture::new("overlaps");
+    fixture.write("o.rules", "set web = { 80 }\ndeny tcp dport 23\npermit src 10.0.0.0/8\nmark 1 udp\n");
+    let (code, out, err) = fixture.run(&["check", "o.rules"]);
+    assert_eq!((code, &*err), (1, ""));
+    assert!(out.contains("o.rules:1: the set `web` is never used") && out.contains("1 unused-set"), "{out}");
+    assert_eq!(fixture.run(&["check", "o.rules", "--fail-on", "shadowed"]).0, 0);
+    let (_, out, _) = fixture.run(&["check", "o.rules", "--overlaps", "--json"]);
+    let value: Value = serde_json::from_str(&out).unwrap();
+    let of = |name: &str| value["findings"].as_array().unwrap().iter().map(|f| f[name].clone()).collect::<Vec<_>>();
+    assert_eq!(
+        (of("kind"), of("line")),
+        (["unused-set", "overlap", "overlap"].map(Value::from).to_vec(), [1, 3, 4].map(Value::from).to_vec(),)
+    );
+    assert_eq!(value["findings"][1]["by"][0]["line"], 2);
+    assert_eq!(value["findings"][1]["packet"]["dport"], 23);
+    let (_, out, _) = fixture.run(&["check", "o.rules", "--overlaps", "--sarif"]);
+    let value: Value = serde_json::from_str(&out).unwrap();
+    let results = value["runs"][0]["results"].as_array().unwrap();
+    let ids: Vec<_> = results.iter().map(|result| result["ruleId"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["unused-set", "overlap", "overlap"]);
+    let rules = value["runs"][0]["tool"]["driver"]["rules"].as_array().unwrap();
+    for result in results {
+        assert_eq!(rules[result["ruleIndex"].as_u64().unwrap() as usize]["id"], result["ruleId"]);
+    }
+}
+
 /// The packet of a finding is one of its rule: `explain` says that an earlier rule decides.
 #[test]
 fn findings_for_programs() {

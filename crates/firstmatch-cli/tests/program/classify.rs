@@ -482,6 +482,48 @@ fn bases_are_as_many_as_families() {
     }
 }
 
+/// Audit rules decide nothing, and are counted with what they would do; `--changed` lists packets.
+#[test]
+fn audit_rules_are_counted() {
+    let fixture = Fixture::new("audit");
+    let rules = fixture.read("x.rules");
+    let (_, plain, _) = fixture.run(&["classify", "x.rules", "x.pcap", "--json"]);
+    let plain: Value = serde_json::from_str(&plain).unwrap();
+    // The first audit rule takes everything, the last one what is left to it.
+    let first = rules.lines().position(|line| line.starts_with("deny") || line.starts_with("permit")).unwrap();
+    let mut lines: Vec<&str> = rules.lines().collect();
+    lines.insert(first, "audit deny ttl 0-255");
+    lines.push("audit permit");
+    fixture.write("audit.rules", lines.join("\n"));
+    for workers in ["1", "2"] {
+        let (code, out, err) =
+            fixture.run(&["classify", "audit.rules", "x.pcap", "--json", "--workers", workers, "--check", "all"]);
+        assert_eq!(code, 0, "{err}");
+        let value: Value = serde_json::from_str(&out).unwrap();
+        for name in ["packets", "outcomes", "verdicts", "unknown", "rules"] {
+            assert_eq!(value[name], plain[name], "{name}");
+        }
+        let audit = value["audit"].as_array().unwrap();
+        assert_eq!(audit.len(), 2);
+        let classified = plain["matched"].as_u64().unwrap() + plain["unmatched"].as_u64().unwrap();
+        let denied = plain["verdicts"]["deny"].as_u64().unwrap() - plain["unknown"].as_u64().unwrap();
+        assert_eq!((&audit[0]["packets"], &audit[0]["line"]), (&classified.into(), &(first + 1).into()));
+        assert_eq!(audit[0]["changed_packets"], classified - denied);
+        assert_eq!((&audit[1]["packets"], &audit[1]["changed_packets"]), (&0.into(), &0.into()));
+    }
+    let (_, out, _) = fixture.run(&["classify", "audit.rules", "x.pcap"]);
+    assert!(out.contains("audit rules") && out.contains("audit deny ttl 0-255"), "{out}");
+
+    fixture.write("open.rules", "default permit\nunknown permit\n");
+    let changed = &["classify", "x.rules", "x.pcap", "--what-if", "open.rules", "--changed"];
+    let (code, out, err) = fixture.run(&[&changed[..], &["-"]].concat());
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!((code, lines[0], lines.len()), (0, "packet,bytes,line,verdict,new_line,new_verdict", 7), "{err}");
+    assert!(lines[1..].iter().all(|line| line.ends_with(",,permit")), "{out}");
+    assert_eq!(fixture.run(&[&changed[..], &["open.rules"]].concat()).0, 2);
+    assert_eq!(fixture.run(&["classify", "x.rules", "x.pcap", "--changed", "c.csv"]).0, 2);
+}
+
 /// Packets are counted by the two rules whose verdicts differ, and `explain` gives both.
 #[test]
 fn a_dry_run_counts_changed_verdicts() {

@@ -37,6 +37,18 @@ fn differences_are_shown_with_both_rules_and_a_packet() {
         let line = &pair[side]["rule"]["line"];
         assert!(explained.contains(&format!("verdict  {verdict}, by {file}:{line}")), "{explained}");
     }
+    // Regions of the packets, and the packets of a capture that they are.
+    let (code, out, _) = fixture.run(&["diff", "before.rules", "after.rules", "--regions", "9"]);
+    assert!(code == 1 && out.contains("    region src 10.0.0.0/9 dport 22 proto tcp\n"), "{out}");
+    let (code, out, err) = fixture.run(&["diff", "x.rules", "policy.rules", "x.pcap", "--json"]);
+    let value: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out} {err}"));
+    let (_, classified, _) = fixture.run(&["classify", "x.rules", "x.pcap", "--what-if", "policy.rules", "--json"]);
+    let what_if = serde_json::from_str::<Value>(&classified).unwrap()["what_if"].clone();
+    assert_eq!((code, &value["traffic"]), (1, &what_if));
+    assert!(what_if["packets"].as_u64() > Some(0));
+    let (code, out, _) = fixture.run(&["diff", "x.rules", "policy.rules", "x.pcap"]);
+    assert!(code == 1 && out.contains("get another verdict"), "{out}");
+    assert_eq!(fixture.run(&["diff", "x.rules", "policy.rules", "none.pcap"]).0, 2);
     let (code, out, _) = fixture.run(&["diff", "before.rules", "before.rules", "--json"]);
     assert_eq!((code, &serde_json::from_str::<Value>(&out).unwrap()["equal"]), (0, &true.into()));
 }
