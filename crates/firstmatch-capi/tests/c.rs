@@ -1,0 +1,80 @@
+//! Programs in C over the header and the static library, with each compiler that is installed.
+
+mod skip;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use skip::skip;
+
+const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
+/// Libraries that the static library needs, as `rustc --print native-static-libs` says.
+const NEEDED: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
+const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Werror", "-pedantic"];
+
+fn has(tool: &str) -> bool {
+    Command::new(tool).arg("--version").output().is_ok_and(|found| found.status.success())
+}
+
+/// Returns the compilers of a language that are installed: of gcc and clang.
+fn compilers(names: [&'static str; 2]) -> Vec<&'static str> {
+    let (found, missing): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| has(name));
+    missing.iter().for_each(|name| skip(&format!("firstmatch.h with {name}: it is not installed")));
+    assert!(!found.is_empty(), "there is a compiler: {names:?}");
+    found
+}
+
+/// Returns the static library, which is built before this test because the crate has that type, too.
+fn library() -> PathBuf {
+    let program = std::env::current_exe().expect("this program");
+    let folder = program.ancestors().nth(2).expect("the folder of the profile");
+    let library = folder.join("libfirstmatch_capi.a");
+    assert!(library.exists(), "{}", library.display());
+    library
+}
+
+fn succeed(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}\n{told}{}", String::from_utf8_lossy(&output.stdout));
+    output
+}
+
+/// Compiles a file of `tests/c` and returns the program.
+fn compile(compiler: &str, file: &str, more: &[&str]) -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{compiler}-{file}").replace(['.', '/'], "-"));
+    let mut command = Command::new(compiler);
+    command.args(WARNINGS).args(["-O1", "-g", "-I"]).arg(Path::new(FOLDER).join("include")).args(more);
+    command.arg(Path::new(FOLDER).join("tests/c").join(file)).arg(library()).args(NEEDED);
+    succeed(command.arg("-o").arg(&program));
+    program
+}
+
+/// Compiles a file of `tests/c` with every compiler and runs the programs.
+fn run(file: &str) {
+    for compiler in compilers(["gcc", "clang"]) {
+        succeed(&mut Command::new(compile(compiler, file, &["-std=c11"])));
+    }
+}
+
+#[test]
+fn the_header_compiles_as_every_language_that_it_promises() {
+    let header: OsString = Path::new(FOLDER).join("include/firstmatch.h").into();
+    for (compilers, language, standards) in [
+        (compilers(["gcc", "clang"]), "c", ["c99", "c11", "c17"]),
+        (compilers(["g++", "clang++"]), "c++", ["c++11", "c++17", "c++20"]),
+    ] {
+        for (compiler, standard) in compilers.iter().flat_map(|compiler| standards.map(|standard| (compiler, standard)))
+        {
+            let mut command = Command::new(compiler);
+            command.args(WARNINGS).args(["-fsyntax-only", "-x", language]).arg(format!("-std={standard}"));
+            succeed(command.arg(&header));
+        }
+    }
+}
+
+#[test]
+fn rules_workers_frames_and_errors() {
+    run("basic.c");
+}

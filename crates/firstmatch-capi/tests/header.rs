@@ -1,0 +1,78 @@
+//! The header is the crate's, number by number, and cbindgen makes the same where it is installed.
+
+mod skip;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use firstmatch_capi::*;
+
+const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
+
+fn header() -> String {
+    fs::read_to_string(Path::new(FOLDER).join("include/firstmatch.h")).expect("the header")
+}
+
+/// Returns the names of functions that a text declares after `before`.
+fn functions<'t>(text: &'t str, before: &str) -> BTreeSet<&'t str> {
+    let names =
+        text.lines().filter(|line| line.contains(before) && line.contains('(') && !line.trim_start().starts_with("//"));
+    names.filter_map(|line| line.split('(').next()?.split([' ', '*']).next_back()).collect()
+}
+
+#[test]
+fn functions_of_the_header_are_those_of_the_crate() {
+    let mut sources = String::new();
+    for file in fs::read_dir(Path::new(FOLDER).join("src")).expect("the sources") {
+        let path = file.expect("a file").path();
+        if path.is_file() {
+            sources += &fs::read_to_string(path).expect("a source");
+        }
+    }
+    let header = header();
+    let declared: BTreeSet<_> =
+        functions(&header, "firstmatch_").into_iter().filter(|name| name.starts_with("firstmatch_")).collect();
+    assert_eq!(declared, functions(&sources, "extern \"C\" fn firstmatch_"));
+    assert!(declared.len() >= 15, "{declared:?}");
+    let frozen = fs::read_to_string(Path::new(FOLDER).join("tests/functions.txt")).expect("the frozen list");
+    assert_eq!(declared.into_iter().collect::<Vec<_>>(), frozen.lines().collect::<Vec<_>>());
+}
+
+#[test]
+fn numbers_never_change() {
+    let frozen = fs::read_to_string(Path::new(FOLDER).join("tests/numbers.txt")).expect("the frozen list");
+    let header = header();
+    let defined = header.lines().filter_map(|line| line.strip_prefix("#define FIRSTMATCH_"));
+    let defined: Vec<_> = defined.filter(|line| line.contains(' ')).collect();
+    assert_eq!(defined, frozen.lines().collect::<Vec<_>>());
+}
+
+#[test]
+fn structs_have_the_sizes_of_c() {
+    assert_eq!((size_of::<Decision>(), align_of::<Decision>()), (32, 8));
+    assert_eq!(std::mem::offset_of!(Decision, value), 24);
+    assert_eq!(size_of::<Slice>(), 16);
+    assert_eq!((size_of::<OptionsC>(), std::mem::offset_of!(OptionsC, engine)), (56, 48));
+    assert_eq!((size_of::<FaultC>(), std::mem::offset_of!(FaultC, message)), (16, 8));
+}
+
+#[test]
+fn cbindgen_makes_the_same_header() {
+    let program = std::env::var("CBINDGEN").unwrap_or_else(|_| "cbindgen".to_owned());
+    let Ok(version) = Command::new(&program).arg("--version").output() else {
+        skip::skip("firstmatch.h beside its source: there is no cbindgen (cargo install cbindgen --version ^0.29)");
+        return;
+    };
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    if !version.contains(" 0.29.") {
+        skip::skip(&format!("firstmatch.h beside its source: {} is not 0.29", version.trim()));
+        return;
+    }
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("firstmatch.h");
+    let mut command = Command::new(program);
+    command.args(["--quiet", "--config", "cbindgen.toml", "--output"]).arg(&out).current_dir(FOLDER);
+    assert!(command.status().expect("it runs").success());
+    assert!(fs::read_to_string(out).expect("the new header") == header(), "include/firstmatch.h is not up to date");
+}

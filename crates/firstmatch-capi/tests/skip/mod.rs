@@ -1,0 +1,14 @@
+//! What is not checked is named.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+
+/// Names what is not checked: on the terminal, and in the list of `ci.sh`.
+pub(crate) fn skip(what: &str) {
+    let line = format!("!! SKIPPED: {what}");
+    let _ignored = writeln!(std::io::stderr(), "{line}");
+    if let Some(list) = std::env::var_os("FIRSTMATCH_SKIPPED") {
+        let list = OpenOptions::new().create(true).append(true).open(list);
+        list.and_then(|mut list| writeln!(list, "{line}")).expect("the list of what is skipped");
+    }
+}
