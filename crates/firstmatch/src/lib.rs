@@ -38,6 +38,25 @@
 //! ([`Rule`]), or a [`RuleSet`](core::RuleSet) over a schema of your own, whose rows you fill yourself
 //! ([`Worker::push_values`]). Packets that you have parsed already are records of your own ([`Worker::push_record`]).
 //!
+//! # Questions about rules
+//!
+//! [`Firewall::check`] finds rules that never decide, [`Firewall::diff`] the packets that two rule sets decide
+//! differently, and [`Firewall::prove`] compares the engines with the rules. A dry run of a change is two workers on the
+//! same frames:
+//!
+//! ```
+//! use firstmatch::{Firewall, LinkType};
+//!
+//! let [now, then] = ["permit\n", "deny tcp dport 23\npermit\n"].map(Firewall::from_text);
+//! let (mut now, mut then) = (now?.worker(), then?.worker());
+//! let frames = [23, 80, 443].map(firstmatch::doc_frame);
+//! now.push_all(LinkType::Ethernet, &frames);
+//! then.push_all(LinkType::Ethernet, &frames);
+//! let changed = now.classify().iter().zip(then.classify()).filter(|(now, then)| now.verdict != then.verdict).count();
+//! assert_eq!(changed, 1);
+//! # Ok::<(), firstmatch::Error>(())
+//! ```
+//!
 //! # Experts
 //!
 //! Everything here is made of three crates that are re-exported whole: [`core`] (rules, engines, live rules),
@@ -48,6 +67,7 @@ pub use firstmatch_core as core;
 pub use firstmatch_formats as formats;
 pub use firstmatch_net as net;
 
+mod analyze;
 mod builder;
 mod error;
 mod explain;
@@ -58,6 +78,7 @@ pub mod show;
 mod update;
 mod worker;
 
+pub use analyze::Proof;
 pub use builder::{Builder, Rebuilds};
 pub use error::Error;
 pub use explain::Explanation;
