@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All checks and tests:    ./ci.sh
 # Some of them, in order:  ./ci.sh fmt test
-# For longer:              ./ci.sh fuzz churn beside plane captures
+# For longer:              ./ci.sh fuzz churn beside analyze plane captures
 set -euo pipefail
 cd "$(dirname "$0")"
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-auto}"
@@ -165,6 +165,11 @@ stage_beside() {
         cargo test --release -p firstmatch-core --locked --test harness beside:: -- --nocapture --test-threads 1
 }
 
+# Analysis of rule sets against brute force: ANALYZE_ROUNDS times 4,000 pairs of sets, 10^5 of them.
+stage_analyze() {
+    ANALYZE_ROUNDS="${ANALYZE_ROUNDS:-25}" cargo test --release -p firstmatch-core --locked --test analyze
+}
+
 # Packets through threads, 10^8 of them unless PLANE_PACKETS says otherwise: none lost, doubled or reordered. Then 10^6
 # through each form of the threads of papers.
 stage_plane() {
@@ -181,7 +186,7 @@ stage_captures() {
 }
 
 all=(fmt clippy doc deny shell words package aarch64 fuzz_check dpdk test loom readme lab rte_acl report)
-on_request=(growth fuzz churn beside plane captures)
+on_request=(growth fuzz churn beside analyze plane captures)
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
 for stage in "${stages[@]}"; do
     if ! declare -F "stage_$stage" >/dev/null; then

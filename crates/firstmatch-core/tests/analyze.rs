@@ -119,6 +119,11 @@ fn many_verdicts() {
     assert_eq!(lines, [[75, 75]]);
 }
 
+/// Number of times that the random sets are as many as in a short run (`ANALYZE_ROUNDS`).
+fn rounds() -> usize {
+    std::env::var("ANALYZE_ROUNDS").map_or(1, |rounds| rounds.parse().expect("a number of rounds"))
+}
+
 /// Returns all packets of a schema of small fields.
 fn packets(rules: &RuleSet) -> Vec<FieldValues> {
     let mut all = vec![Vec::new()];
@@ -167,7 +172,7 @@ fn random_rules(rng: &mut Rng) -> String {
 fn brute_force_agrees() {
     let mut rng = Rng::new(55);
     let (mut shadowed, mut together, mut redundant) = (0, 0, 0);
-    for _ in 0..6_000 {
+    for _ in 0..6_000 * rounds() {
         let text = random_rules(&mut rng);
         let file = parse(&text);
         let (set, default) = (&file.rules, file.policy.default);
@@ -233,7 +238,7 @@ fn brute_force_agrees() {
 fn brute_force_finds_the_same_overlaps() {
     let mut rng = Rng::new(58);
     let mut count = 0;
-    for _ in 0..2_000 {
+    for _ in 0..2_000 * rounds() {
         let text = random_rules(&mut rng);
         let file = parse(&text);
         let schema = &file.rules.schemas()[0];
@@ -338,7 +343,7 @@ fn worked_differences() {
 fn brute_force_finds_the_same_differences() {
     let mut rng = Rng::new(56);
     let (mut pairs, mut equal) = (0, 0);
-    for round in 0..4_000 {
+    for round in 0..4_000 * rounds() {
         let one = random_rules(&mut rng);
         // Another file, or this one with a line less or two lines that changed places.
         let mut lines: Vec<&str> = one.lines().collect();
