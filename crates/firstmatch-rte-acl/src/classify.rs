@@ -23,6 +23,8 @@ struct Session {
     scratches: Vec<Scratch>,
     /// Answers of a chunk, engine after engine.
     matches: Vec<Option<Match>>,
+    /// Pointers of a chunk, kept here because clearing them for each call would take time.
+    keys: [*const u8; CHUNK],
 }
 
 thread_local! {
@@ -65,10 +67,13 @@ impl Call {
         if version == 0 || self.data.is_null() {
             return Err(Code::Invalid);
         }
+        if self.results.is_null() && self.categories > 0 {
+            return Err(Code::Invalid);
+        }
+        // The pointers of a single chunk are checked when they are copied, before any result is written.
         // SAFETY: the caller's promise: `num` pointers, which may be unaligned.
-        let has_null =
-            (0..self.num).fold(false, |any, at| any | unsafe { self.data.add(at).read_unaligned() }.is_null());
-        if has_null || self.results.is_null() && self.categories > 0 {
+        let is_null = |at: usize| unsafe { self.data.add(at).read_unaligned() }.is_null();
+        if self.num > CHUNK && (0..self.num).fold(false, |any, at| any | is_null(at)) {
             return Err(Code::Invalid);
         }
         let with_sessions = SESSIONS.try_with(|sessions| {
@@ -77,36 +82,42 @@ impl Call {
             if !is_first {
                 find(&mut sessions, context, version)?;
             }
-            // SAFETY: the caller's promise, and no pointer is null.
+            // SAFETY: the caller's promise.
             sessions.first_mut().map(|session| unsafe { self.answer(session) })
         });
-        if let Ok(Some(())) = with_sessions {
-            return Ok(());
+        if let Ok(Some(result)) = with_sessions {
+            return result;
         }
         // The thread is ending, or a signal came during a lookup: a session for this call alone.
         let mut session = Session::new(context.table().ok_or(Code::Invalid)?);
         // SAFETY: as above.
-        unsafe { self.answer(&mut session) };
-        Ok(())
+        unsafe { self.answer(&mut session) }
     }
 
-    /// Answers every key of a call without null pointers.
+    /// Answers every key of a call.
+    ///
+    /// # Errors
+    /// If a pointer of the first chunk is null; others have been checked.
     ///
     /// # Safety
     /// As [`Call::run`].
-    unsafe fn answer(self, session: &mut Session) {
-        let Session { table, rows, scratches, matches } = session;
+    unsafe fn answer(self, session: &mut Session) -> Result<(), Code> {
+        let Session { table, rows, scratches, matches, keys } = session;
         let of_category = &table.of_category[..self.categories];
         let asked = of_category.iter().fold(0, |all, of| all | of);
-        let mut keys = [std::ptr::null(); CHUNK];
         for start in (0..self.num).step_by(CHUNK) {
             let count = CHUNK.min(self.num - start);
-            for (at, key) in keys[..count].iter_mut().enumerate() {
-                // SAFETY: the caller's promise: `num` pointers.
-                *key = unsafe { self.data.add(start + at).read_unaligned() };
+            let keys = &mut keys[..count];
+            // SAFETY: the caller's promise: `num` pointers. As bytes they may be unaligned.
+            unsafe {
+                let from = self.data.add(start).cast::<u8>();
+                keys.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from, size_of_val(keys));
+            }
+            if keys.iter().fold(false, |any, key| any | key.is_null()) {
+                return Err(Code::Invalid);
             }
             // SAFETY: each pointer leads to a whole key, so to the span of the plan.
-            unsafe { table.gather.gather(&keys[..count], rows.words_mut()) };
+            unsafe { table.gather.gather(keys, rows.words_mut()) };
             let keys = rows.keys().slice(0, count);
             let lanes = table.engines.iter().zip(scratches.iter_mut()).zip(matches.chunks_exact_mut(CHUNK));
             for (number, ((engine, scratch), matches)) in lanes.enumerate() {
@@ -135,6 +146,7 @@ impl Call {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -163,7 +175,7 @@ impl Session {
         let _zeros = rows.push_rows(CHUNK);
         let scratches = table.engines.iter().map(|engine| engine.scratch()).collect();
         let matches = vec![None; table.engines.len() * CHUNK];
-        Self { table, rows, scratches, matches }
+        Self { table, rows, scratches, matches, keys: [std::ptr::null(); CHUNK] }
     }
 }
 

@@ -48,14 +48,24 @@ mod eal;
 mod fields;
 #[expect(unsafe_code, reason = "pointers of C: keys")]
 mod gather;
+#[expect(unsafe_code, reason = "an allocator")]
+mod huge;
 mod kept;
 #[expect(unsafe_code, reason = "functions of C")]
 mod own;
 mod plan;
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code, reason = "pointers of C: keys; vector instructions")]
+mod shuffle;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use border::*;
 pub use context::Context;
+pub use huge::HugePages;
 pub use own::*;
+
+#[cfg(feature = "exports")]
+#[global_allocator]
+static HUGE_PAGES: HugePages = HugePages;

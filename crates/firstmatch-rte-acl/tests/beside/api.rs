@@ -56,18 +56,27 @@ impl Api {
         NAMES.iter().any(|name| listed.contains(name.to_str().unwrap_or("?")))
     }
 
-    /// Loads DPDK's library and starts DPDK; returns `None` without DPDK.
-    pub(crate) fn original() -> Option<Self> {
+    /// Returns DPDK's library, loaded once.
+    fn library() -> Option<*mut c_void> {
         // SAFETY: loading DPDK runs its own constructors.
         let load = |name: &&CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
-        let library = NAMES.iter().map(load).find(|library| !library.is_null())?;
-        let symbol = |name: &CStr| {
-            // SAFETY: an open library, and those that it needs.
-            let found = unsafe { libc::dlsym(library, name.as_ptr()) };
-            assert!(!found.is_null(), "{name:?}");
-            found
-        };
-        let words = "beside --no-huge --no-pci --no-shconf --no-telemetry --log-level=1 -m 2048";
+        NAMES.iter().map(load).find(|library| !library.is_null())
+    }
+
+    /// Returns the address of a function of DPDK.
+    pub(crate) fn symbol(name: &CStr) -> *mut c_void {
+        let library = Self::library().expect("DPDK's library");
+        // SAFETY: an open library, and those that it needs.
+        let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+        assert!(!found.is_null(), "{name:?}");
+        found
+    }
+
+    /// Loads DPDK's library and starts DPDK; returns `None` without DPDK.
+    pub(crate) fn original() -> Option<Self> {
+        Self::library()?;
+        let symbol = Self::symbol;
+        let words = "beside --no-huge --no-pci --no-shconf --no-telemetry --log-level=1 -m 8192";
         let words = words.split(' ').map(|word| CString::new(word).expect("no NUL").into_raw());
         let argv = words.chain([std::ptr::null_mut()]).collect::<Vec<*mut c_char>>().leak();
         // SAFETY: the functions have these types, and DPDK keeps the arguments, which are never freed.
