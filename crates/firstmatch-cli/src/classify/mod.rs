@@ -310,6 +310,13 @@ impl Job<'_> {
         let input = self.stop.open(path)?.decompress_aside()?;
         packets.add_kind(&name, &input)?;
         let reader = Reader::new(Feed::new(input, rules.schemas())?, config, before.packets);
+        let audited = self.audit.as_ref().map(|audit| audit.loaded.file.rules.schemas());
+        if reader.feed.has_values() && audited.is_some_and(|audited| audited != rules.schemas()) {
+            bail!(
+                "the columns of a table are the fields of the rules that decide, and audit rules of {} test others",
+                self.loaded.name
+            );
+        }
         for other in self.what_if.iter_mut().chain(&mut self.audit) {
             other.begin(&reader.feed, self.loaded)?;
         }

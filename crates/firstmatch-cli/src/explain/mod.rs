@@ -47,12 +47,24 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
         }
     };
     let mut out = answer_to(false);
+    // The fields of a table's row are those of the rules that decide.
+    let is_row = matches!(packet, Packet::Values(_));
+    let same = |audited: &Loaded| audited.file.rules.schemas() == loaded.file.rules.schemas();
+    let audited = loaded.audited().filter(|audited| !is_row || same(audited));
+    let in_force = audited.as_ref().map(|audited| Explanation::new(audited, &config, packet.clone())).transpose()?;
     Explanation::new(&loaded, &config, packet)?.print(&what, &asked, &mut out)?;
+    if let (Some(audited), Some(Some(rule))) = (&audited, in_force.and_then(|explained| explained.decision()))
+        && loaded.file.is_audit(rule)
+    {
+        writeln!(out, "\n{BOLD}audit{BOLD:#}    would decide, were it in force: {}", audited.place(rule))?;
+        writeln!(out, "         {}", clip(&audited.text_of(rule), RULE_WIDTH))?;
+    }
     out.flush()?;
     Ok(End::Done)
 }
 
 /// Packet to explain, as its headers or as its fields' values.
+#[derive(Clone)]
 pub(crate) enum Packet {
     Headers(Box<Headers>),
     Values(FieldValues),

@@ -514,6 +514,17 @@ fn audit_rules_are_counted() {
     let (_, out, _) = fixture.run(&["classify", "audit.rules", "x.pcap"]);
     assert!(out.contains("audit rules") && out.contains("audit deny ttl 0-255"), "{out}");
 
+    let (_, out, _) = fixture.run(&["explain", "audit.rules", "tcp 10.0.0.1:1 > 192.0.2.80:443"]);
+    assert!(out.contains(&format!("would decide, were it in force: audit.rules:{}", first + 1)), "{out}");
+
+    // A table has the fields of the rules that decide alone.
+    fixture.write("t.csv", "src,dst,sport,dport,proto,icmp_type,vlan_vid\n10.0.0.1,192.0.2.80,1,22,tcp,,\n");
+    let (code, _, err) = fixture.run(&["classify", "audit.rules", "t.csv"]);
+    assert!(code == 2 && err.contains("audit rules of audit.rules test others"), "{err}");
+    assert_eq!(fixture.run(&["explain", "audit.rules", "t.csv#0"]).0, 0);
+    fixture.write("same.rules", format!("{rules}\naudit permit dport 22\n"));
+    assert_eq!(fixture.run(&["classify", "same.rules", "t.csv"]).0, 0);
+
     fixture.write("open.rules", "default permit\nunknown permit\n");
     let changed = &["classify", "x.rules", "x.pcap", "--what-if", "open.rules", "--changed"];
     let (code, out, err) = fixture.run(&[&changed[..], &["-"]].concat());
