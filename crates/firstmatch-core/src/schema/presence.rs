@@ -68,7 +68,7 @@ impl Source {
         }
     }
 
-    /// Returns the family whose packets alone have this field; `None` if those of both may.
+    /// Returns the only family whose packets have this field; `None` if packets of both families may have it.
     pub const fn family(self) -> Option<Family> {
         match self {
             Self::ExtHeaders | Self::RoutingType => Some(Family::Ipv6),

@@ -317,7 +317,9 @@ impl SharedLookup {
     }
 }
 
-/// Returns the one step of a whole lookup by shared boxes, for a stage of as many workers as these are for.
+/// Returns a step that looks packets up in the shared boxes and, on a miss, in the engine.
+///
+/// Its stage must have as many workers as the boxes were made for.
 pub fn step<T: LookupMessage>(shared: &Arc<SharedBoxes>) -> Step<T> {
     let shared = Arc::clone(shared);
     Step::new("boxes, whole", move |seat| {

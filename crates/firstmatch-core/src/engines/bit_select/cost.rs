@@ -29,9 +29,9 @@ const FAR_NODE: f64 = 50.0;
 /// Most of that time goes to branch mispredictions.
 const LONG: f64 = 100.0;
 const ROUND: f64 = 200.0;
-/// Additional instructions in trees far larger than a cache, and the bytes of the cache.
+/// Two caches: the instructions that a node costs more in trees far larger than the cache, and the bytes of the cache.
 ///
-/// The caches are a first-level one and half of a second-level one.
+/// The first is a first-level cache, the other half of a second-level cache.
 const CACHES: [(f64, f64); 2] = [(8.0, (48 << 10) as f64), (130.0, (512 << 10) as f64)];
 /// Largest size of trees, as a multiple of the blocks with every region once.
 ///

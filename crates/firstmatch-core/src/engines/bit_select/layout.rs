@@ -52,8 +52,9 @@ pub(super) struct EntryLayout {
     pub(super) end: u32,
 }
 
-/// Largest number of rank bits between two built rules, and the smallest for short ranks.
+/// Largest value of [`EntryLayout::between`].
 pub(super) const BETWEEN: u32 = 10;
+/// Smallest value of [`EntryLayout::between`] for which ranks have 16 bits.
 const SHORT_BETWEEN: u32 = 5;
 
 impl EntryLayout {

@@ -109,7 +109,7 @@ impl Lists {
         Some(number)
     }
 
-    /// Takes a user from a list, which goes with its last one.
+    /// Gives up one use of a list, and frees the list after its last use.
     fn release(&mut self, number: Option<u32>) {
         let Some(number) = number else { return };
         let (list, users) = &mut self.of[number as usize];

@@ -68,7 +68,7 @@ impl<'a> Cells<'a> {
         words.iter().map(|&word| width(&self.words[word])).sum()
     }
 
-    /// Whether each product has a single value in every word, or all words open.
+    /// Whether each product either has a single value in every word or leaves every word open.
     fn is_exact(&self, words: &[usize]) -> bool {
         let one = |product| {
             words.iter().all(|&word| self.single(word, product).is_some())

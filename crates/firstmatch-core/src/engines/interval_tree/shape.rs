@@ -349,10 +349,10 @@ fn plant(nodes: &mut [Node], sums: &[u64], first: usize, popularity: fn(u64) -> 
     (first + own) as u32
 }
 
-/// Choice of the packets whose hits are counted: one in an interval, which may grow.
+/// Choice of the packets whose hits are counted: one of every `interval` packets.
 #[derive(Clone, Debug)]
 pub(super) struct Sampler {
-    /// Smallest interval.
+    /// Interval that a dynamic sampler begins with and never goes below.
     least: u32,
     pub(super) interval: u32,
     /// Packets until the next that is counted.

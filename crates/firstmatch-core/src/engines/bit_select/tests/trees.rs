@@ -7,10 +7,10 @@ use crate::engine::tombstones::Tombstones;
 use crate::engines::shared::wide::Random;
 use crate::rule::{Priority, Regions};
 
-/// Fields that rules are specific in, each in one.
+/// Number of fields of 20 bits; a rule tests one of them.
 const KINDS: usize = 9;
 
-/// A field of 20 bits for each kind, and one of 16 bits for ranges that no node parts.
+/// Returns a schema of these fields and a port, whose ranges no node separates.
 fn schema() -> Schema {
     let of = |at: usize| Field::new(&format!("f{at}"), 20, Kind::Range, None);
     let ports = Field::new("port", 16, Kind::Range, None);
@@ -311,7 +311,7 @@ fn a_bit_for_absent_gives_way_to_the_room() {
     assert!(selects.contains(&false) && selects.ends_with(&[true; 8]), "{selects:?}");
 }
 
-/// A selector holds the bits of any words that two pairs of neighbours hold.
+/// A selector reads two pairs of neighbouring words, and takes any bits of these four words.
 #[test]
 fn pairs_begin_at_any_word() {
     for (words, pairs) in [
