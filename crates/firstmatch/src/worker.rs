@@ -172,6 +172,24 @@ impl Worker {
         self.batch.push_record(layout, record, bytes)
     }
 
+    /// Adds a packet by its row of key words under the schema of index `schema`, `bytes` long on the wire.
+    ///
+    /// The padding of the row must be zero, and each word at most [`Word::max`](firstmatch_core::schema::Word::max).
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("family ipv4\ndeny tcp dport 23\npermit\n")?;
+    /// let mut worker = firewall.worker();
+    /// worker.push_row(0, &[0x0A00_0001, 0xC000_0207, 50_000, 23, 6, 0, 0, 0], 60);
+    /// assert_eq!(worker.classify()[0].verdict, firstmatch::Verdict::Deny);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no schema of this index, or `row` has not [`Schema::stride`](firstmatch_core::Schema::stride) words.
+    pub fn push_row(&mut self, schema: usize, row: &[u32], bytes: u32) -> Outcome {
+        self.batch.push_row(schema, row, bytes)
+    }
+
     /// Decides one packet whose headers are known.
     pub(crate) fn decide(&mut self, headers: &Headers) -> Decision {
         self.batch.push_headers(headers, 0);

@@ -246,6 +246,17 @@ impl Batch {
         Ok(self.record_row(index, bytes))
     }
 
+    /// Adds a packet known by its row of key words, under the schema of index `schema`.
+    ///
+    /// The outcome is [`Outcome::NoPorts`] where a port is absent, otherwise [`Outcome::Complete`].
+    ///
+    /// # Panics
+    /// If there is no schema of this index, or `row` has not [`Schema::stride`] words.
+    pub fn push_row(&mut self, schema: usize, row: &[u32], bytes: u32) -> Outcome {
+        self.groups[schema].keys.push().copy_from_slice(row);
+        self.record_row(schema, bytes)
+    }
+
     /// Adds the record of the row that was added last to a schema.
     fn record_row(&mut self, index: usize, bytes: u32) -> Outcome {
         let group = &mut self.groups[index];
