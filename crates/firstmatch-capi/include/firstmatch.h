@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Number that names, in an operation of an update, the rule that an earlier operation of the same update inserts.
+#define FIRSTMATCH_OPERATION(index) (((uint64_t)(index) + 1) << 32)
+
 // Number of this interface. It changes whenever a program that was compiled with an older header would break.
 #define FIRSTMATCH_ABI_VERSION 1
 
@@ -76,6 +79,15 @@
 // Link type: IPv4 or IPv6 without a link header.
 #define FIRSTMATCH_LINK_RAW 101
 
+// Family: none, or both.
+#define FIRSTMATCH_NO_FAMILY 0
+
+// Family: IPv4.
+#define FIRSTMATCH_IPV4 4
+
+// Family: IPv6.
+#define FIRSTMATCH_IPV6 6
+
 // Flag of options: packets and bytes are counted for each rule.
 #define FIRSTMATCH_COUNTERS 1
 
@@ -93,6 +105,24 @@
 
 // Flag of options: `seed` is the seed of hashes. Otherwise it is random.
 #define FIRSTMATCH_SEED 32
+
+// Test: passed by the value `first`.
+#define FIRSTMATCH_TEST_VALUE 1
+
+// Test: passed by values whose leading bits are those of `first`; the number of bits is in `second`.
+#define FIRSTMATCH_TEST_PREFIX 2
+
+// Test: passed by values from `first` to `second`, both included.
+#define FIRSTMATCH_TEST_RANGE 3
+
+// Test: passed by values that are `first` under the mask `second`.
+#define FIRSTMATCH_TEST_MASK 4
+
+// Test: passed by packets that lack the field.
+#define FIRSTMATCH_TEST_ABSENT 5
+
+// Flag of a place: the most significant byte comes first, as in packets. Otherwise it has this machine's byte order.
+#define FIRSTMATCH_NETWORK_ORDER 1
 
 // Success. Every other code is negative and keeps its number for ever.
 #define FIRSTMATCH_OK 0
@@ -124,6 +154,9 @@
 // A mistake of this library. The handle answers nothing else from now on and can only be freed.
 #define FIRSTMATCH_INTERNAL -9
 
+// Flag of a commit: it does not wait for batches in progress, and answers `FIRSTMATCH_BUSY` instead.
+#define FIRSTMATCH_NO_WAIT 1
+
 // Most packets of one call.
 #define FIRSTMATCH_MAX_BATCH (1 << 20)
 
@@ -136,13 +169,37 @@ typedef struct firstmatch_error firstmatch_error;
 // Rules in service, for any number of threads. The handle is counted.
 typedef struct firstmatch_firewall firstmatch_firewall;
 
+// Layout of the caller's own records. Any number of threads may use it at once.
+typedef struct firstmatch_layout firstmatch_layout;
+
 // Text that a function gave to the caller, who frees it.
 typedef struct firstmatch_text firstmatch_text;
+
+// List of changes that are done together, or not at all.
+//
+// A rule is named by its id, or by `FIRSTMATCH_OPERATION(index)`: the rule that an earlier operation of the list inserts.
+typedef struct firstmatch_update firstmatch_update;
 
 // Buffers and state of one thread that classifies.
 //
 // It may move between threads, but one call at a time uses it. It keeps its rules alive.
 typedef struct firstmatch_worker firstmatch_worker;
+
+// Verdict on one packet, and its reason: 32 bytes.
+typedef struct firstmatch_decision {
+    // Verdict: `FIRSTMATCH_PERMIT` to `FIRSTMATCH_MATCH`.
+    uint32_t verdict;
+    // Number of the verdict `FIRSTMATCH_MARK`, otherwise 0.
+    uint32_t mark;
+    // Id of the rule that matched; 0 if the policy gave the verdict.
+    uint64_t rule;
+    // Line of the rule in its file, from 1; 0 if it has none.
+    uint32_t line;
+    // Outcome: how much of the headers could be read, `FIRSTMATCH_COMPLETE` to `FIRSTMATCH_UNKNOWN_LINK`.
+    uint32_t outcome;
+    // Value that was given to the rule; 0 without one.
+    uint64_t value;
+} firstmatch_decision;
 
 // One fault of a text.
 typedef struct firstmatch_fault {
@@ -176,6 +233,134 @@ typedef struct firstmatch_options {
     const char *engine;
 } firstmatch_options;
 
+// Number of up to 128 bits.
+typedef struct firstmatch_number {
+    // Upper 64 bits.
+    uint64_t high;
+    // Lower 64 bits.
+    uint64_t low;
+} firstmatch_number;
+
+// Test of a field's value.
+typedef struct firstmatch_test {
+    // Kind of the test: `FIRSTMATCH_TEST_VALUE` to `FIRSTMATCH_TEST_ABSENT`.
+    uint32_t kind;
+    // Family whose packets the test is for, `FIRSTMATCH_IPV4` or `FIRSTMATCH_IPV6`; 0 is both.
+    uint32_t family;
+    // First number of the test.
+    struct firstmatch_number first;
+    // Second number of the test.
+    struct firstmatch_number second;
+} firstmatch_test;
+
+// Condition on a field: its value passes one of the tests.
+typedef struct firstmatch_condition {
+    // Name of the field, which ends with NUL.
+    const char *field;
+    // Tests of the value.
+    const struct firstmatch_test *tests;
+    // Number of tests.
+    size_t count;
+    // 1 if the value must pass none of the tests, otherwise 0.
+    uint32_t negated;
+    // 0.
+    uint32_t reserved;
+} firstmatch_condition;
+
+// Rule: either a text, or an action with conditions. What is not used is zero.
+typedef struct firstmatch_rule {
+    // Size of this struct in bytes.
+    uint32_t size;
+    // Action: `FIRSTMATCH_PERMIT` to `FIRSTMATCH_MATCH`; 0 with a text.
+    uint32_t action;
+    // Number of the action `FIRSTMATCH_MARK`.
+    uint32_t mark;
+    // Family that the rule is confined to; 0 leaves that to its conditions.
+    uint32_t family;
+    // Value that every decision of the rule carries.
+    uint64_t value;
+    // Conditions, all of which must hold; a field has at most one.
+    const struct firstmatch_condition *conditions;
+    // Number of conditions.
+    size_t condition_count;
+    // Text of one rule, for example `deny tcp dport 23`; null without.
+    const char *text;
+    // Number of bytes of the text.
+    size_t text_length;
+} firstmatch_rule;
+
+// Packets and bytes that were counted for a rule.
+typedef struct firstmatch_count {
+    // Number of packets.
+    uint64_t packets;
+    // Number of bytes in these packets, on the wire.
+    uint64_t bytes;
+} firstmatch_count;
+
+// Size and worst case of the rules of one schema.
+typedef struct firstmatch_stats {
+    // Size of this struct in bytes.
+    uint32_t size;
+    // 0.
+    uint32_t reserved;
+    // Number of rules with at least one region.
+    uint64_t rules;
+    // Number of regions.
+    uint64_t regions;
+    // Bytes on the heap.
+    uint64_t bytes;
+    // Largest number of cache lines that a lookup can be made to touch.
+    uint64_t worst_lines;
+    // Largest number of regions that a lookup can be made to test.
+    uint64_t worst_tests;
+} firstmatch_stats;
+
+// Schema: the fields that the rules of one family test.
+typedef struct firstmatch_schema {
+    // Size of this struct in bytes.
+    uint32_t size;
+    // Family of the packets: `FIRSTMATCH_IPV4`, `FIRSTMATCH_IPV6` or `FIRSTMATCH_NO_FAMILY`.
+    uint32_t family;
+    // Number of fields.
+    uint32_t fields;
+    // Number of key words of a packet.
+    uint32_t words;
+    // Number of words from one row to the next: `words`, rounded up to a multiple of 4.
+    uint32_t stride;
+    // 0.
+    uint32_t reserved;
+} firstmatch_schema;
+
+// Field of a schema.
+typedef struct firstmatch_field {
+    // Size of this struct in bytes.
+    uint32_t size;
+    // Width in bits.
+    uint32_t width;
+    // 1 if a packet may lack the field, otherwise 0.
+    uint32_t is_optional;
+    // Index of its first key word; the most significant word comes first.
+    uint32_t first_word;
+    // Number of its key words.
+    uint32_t words;
+    // Value of the first word where a packet lacks the field; then its other words are 0.
+    uint32_t absent;
+    // Name, which ends with NUL and is valid as long as the firewall.
+    const char *name;
+} firstmatch_field;
+
+// Place of a field in a record, in whole bytes: as many as its width needs.
+typedef struct firstmatch_place {
+    // Name of the field, which ends with NUL.
+    const char *field;
+    // Offset of its first byte.
+    size_t offset;
+    // 0 or `FIRSTMATCH_NETWORK_ORDER`.
+    uint32_t flags;
+    // 0.
+    uint32_t reserved;
+} firstmatch_place;
+
 // Bytes of the caller's.
 typedef struct firstmatch_slice {
     // First byte; null only if there is none.
@@ -183,22 +368,6 @@ typedef struct firstmatch_slice {
     // Number of bytes.
     size_t length;
 } firstmatch_slice;
-
-// Verdict on one packet, and its reason: 32 bytes.
-typedef struct firstmatch_decision {
-    // Verdict: `FIRSTMATCH_PERMIT` to `FIRSTMATCH_MATCH`.
-    uint32_t verdict;
-    // Number of the verdict `FIRSTMATCH_MARK`, otherwise 0.
-    uint32_t mark;
-    // Id of the rule that matched; 0 if the policy gave the verdict.
-    uint64_t rule;
-    // Line of the rule in its file, from 1; 0 if it has none.
-    uint32_t line;
-    // Outcome: how much of the headers could be read, `FIRSTMATCH_COMPLETE` to `FIRSTMATCH_UNKNOWN_LINK`.
-    uint32_t outcome;
-    // Value that was given to the rule; 0 without one.
-    uint64_t value;
-} firstmatch_decision;
 
 #ifdef __cplusplus
 extern "C" {
@@ -210,6 +379,44 @@ uint32_t firstmatch_abi_version(void);
 // Returns the version of the library, for example `0.1.0`, which ends with NUL and is never freed.
 const char *firstmatch_version(void);
 
+// Decides `count` packets that begin with an IPv4 or IPv6 header, from pointers to them and their lengths in bytes.
+int32_t firstmatch_classify_headers(struct firstmatch_worker *worker,
+                                    const uint8_t *const *headers,
+                                    const uint32_t *lengths,
+                                    size_t count,
+                                    struct firstmatch_decision *decisions);
+
+// Decides `count` records of a layout, of which each begins `stride` bytes behind the one before.
+//
+// `wire_lengths` has the length of each packet on the wire, for counts; null means 0.
+int32_t firstmatch_classify_records(struct firstmatch_worker *worker,
+                                    const struct firstmatch_layout *layout,
+                                    const uint8_t *records,
+                                    size_t stride,
+                                    const uint32_t *wire_lengths,
+                                    size_t count,
+                                    struct firstmatch_decision *decisions);
+
+// Decides `count` records of a layout, from pointers to them.
+//
+// `wire_lengths` has the length of each packet on the wire, for counts; null means 0.
+int32_t firstmatch_classify_record_pointers(struct firstmatch_worker *worker,
+                                            const struct firstmatch_layout *layout,
+                                            const uint8_t *const *records,
+                                            const uint32_t *wire_lengths,
+                                            size_t count,
+                                            struct firstmatch_decision *decisions);
+
+// Decides `count` rows of key words of a schema, 16-byte aligned, each of as many words as its stride.
+//
+// `wire_lengths` has the length of each packet on the wire, for counts; null means 0.
+int32_t firstmatch_classify_rows(struct firstmatch_worker *worker,
+                                 size_t schema,
+                                 const uint32_t *rows,
+                                 const uint32_t *wire_lengths,
+                                 size_t count,
+                                 struct firstmatch_decision *decisions);
+
 // Returns the code of an error; `FIRSTMATCH_INVALID_ARGUMENT` if `error` is none.
 int32_t firstmatch_error_code(const struct firstmatch_error *error);
 
@@ -218,6 +425,9 @@ const char *firstmatch_error_message(const struct firstmatch_error *error);
 
 // Returns the line that an error is about, from 1; 0 if it is about none.
 uint32_t firstmatch_error_line(const struct firstmatch_error *error);
+
+// Returns the index of the operation of an update that failed; `SIZE_MAX` if the error is of another kind.
+size_t firstmatch_error_operation(const struct firstmatch_error *error);
 
 // Returns the number of faults of the text; 0 if the error is of another kind.
 size_t firstmatch_error_fault_count(const struct firstmatch_error *error);
@@ -244,6 +454,19 @@ int32_t firstmatch_firewall_from_text(const char *rules,
                                       struct firstmatch_firewall **firewall,
                                       struct firstmatch_error **error);
 
+// Builds a firewall from the text of a rule file and `count` rules behind those of the text.
+//
+// The text has the policy and may be empty, or be rules itself. All fields can be tested with `FIRSTMATCH_ALL_FIELDS`,
+// otherwise the 5-tuple and the fields that the text tests. `rule_size` is the size of a rule in the caller's header.
+int32_t firstmatch_firewall_from_rules(const char *text,
+                                       size_t length,
+                                       const struct firstmatch_rule *rules,
+                                       size_t rule_size,
+                                       size_t count,
+                                       const struct firstmatch_options *options,
+                                       struct firstmatch_firewall **firewall,
+                                       struct firstmatch_error **error);
+
 // Adds a reference, which is released like the first one.
 int32_t firstmatch_firewall_retain(struct firstmatch_firewall *firewall);
 
@@ -253,8 +476,146 @@ int32_t firstmatch_firewall_release(struct firstmatch_firewall *firewall);
 // Sets options to their defaults.
 int32_t firstmatch_options_init(struct firstmatch_options *options, size_t size);
 
+// Writes the number of live rules. It waits for an update in progress.
+int32_t firstmatch_firewall_rule_count(const struct firstmatch_firewall *firewall, size_t *count);
+
+// Writes the number of commits so far.
+int32_t firstmatch_firewall_generation(const struct firstmatch_firewall *firewall, uint64_t *generation);
+
+// Writes the ids of live rules, the first to match first, up to `capacity` of them, and to `count` how many there are.
+//
+// It waits for an update in progress. `ids` may be null if `capacity` is 0.
+int32_t firstmatch_firewall_rules(const struct firstmatch_firewall *firewall,
+                                  uint64_t *ids,
+                                  size_t capacity,
+                                  size_t *count);
+
+// Writes a live rule as text. It waits for an update in progress.
+int32_t firstmatch_rule_text(const struct firstmatch_firewall *firewall, uint64_t rule, struct firstmatch_text **text);
+
+// Writes packets and bytes of `count` rules, live or removed, which workers have counted so far. It waits for nothing.
+//
+// The firewall must count (`FIRSTMATCH_COUNTERS`).
+int32_t firstmatch_firewall_counts(const struct firstmatch_firewall *firewall,
+                                   const uint64_t *rules,
+                                   size_t count,
+                                   struct firstmatch_count *counts);
+
+// Explains what happens to a frame, as a few lines of text. `decision` may be null. Nothing is counted.
+int32_t firstmatch_explain(const struct firstmatch_firewall *firewall,
+                           uint32_t link,
+                           const uint8_t *frame,
+                           size_t length,
+                           struct firstmatch_decision *decision,
+                           struct firstmatch_text **text);
+
+// Writes warnings about the text that the firewall was built from, one a line; an empty text without any.
+int32_t firstmatch_firewall_warnings(const struct firstmatch_firewall *firewall, struct firstmatch_text **text);
+
+// Writes which engine serves the rules of each schema, and why, as text for people.
+int32_t firstmatch_firewall_engines(const struct firstmatch_firewall *firewall, struct firstmatch_text **text);
+
+// Writes size and worst case of the rules of one schema. `size` is that of the caller's struct.
+int32_t firstmatch_firewall_stats(const struct firstmatch_firewall *firewall,
+                                  size_t schema,
+                                  struct firstmatch_stats *stats,
+                                  size_t size);
+
+// Rebuilds the engine for the rules of now, on this thread, beside workers. On failure the old one stays.
+int32_t firstmatch_firewall_rebuild(const struct firstmatch_firewall *firewall, struct firstmatch_error **error);
+
+// Gives all rules new priorities in the same order, so that there is room between any two of them again.
+int32_t firstmatch_firewall_renumber(const struct firstmatch_firewall *firewall, struct firstmatch_error **error);
+
+// Sets a rule to a text, `length` bytes of UTF-8, which it borrows.
+int32_t firstmatch_rule_from_text(struct firstmatch_rule *rule, size_t size, const char *text, size_t length);
+
+// Writes the number of schemas: one, or one a family.
+int32_t firstmatch_firewall_schema_count(const struct firstmatch_firewall *firewall, size_t *count);
+
+// Writes what a schema has. `size` is that of the caller's struct.
+int32_t firstmatch_firewall_schema(const struct firstmatch_firewall *firewall,
+                                   size_t index,
+                                   struct firstmatch_schema *schema,
+                                   size_t size);
+
+// Writes a field of a schema. `size` is that of the caller's struct.
+int32_t firstmatch_firewall_field(const struct firstmatch_firewall *firewall,
+                                  size_t schema,
+                                  size_t index,
+                                  struct firstmatch_field *field,
+                                  size_t size);
+
+// Makes the layout of records with every field of a schema, by name.
+//
+// A field that only packets of some protocols have is absent from the others, whatever the record says.
+int32_t firstmatch_layout_new(const struct firstmatch_firewall *firewall,
+                              size_t schema,
+                              const struct firstmatch_place *places,
+                              size_t count,
+                              struct firstmatch_layout **layout,
+                              struct firstmatch_error **error);
+
+// Writes the number of bytes of a record that are read: up to the end of its last field.
+int32_t firstmatch_layout_bytes(const struct firstmatch_layout *layout, size_t *bytes);
+
+// Frees a layout; null is none.
+int32_t firstmatch_layout_free(struct firstmatch_layout *layout);
+
 // Returns the name of a code, for example `FIRSTMATCH_PARSE`; null for a number that is no code.
 const char *firstmatch_status_name(int32_t code);
+
+// Makes an empty update. It belongs to no firewall.
+int32_t firstmatch_update_new(struct firstmatch_update **update);
+
+// Frees an update; null is none. Nothing that was not committed is done.
+int32_t firstmatch_update_free(struct firstmatch_update *update);
+
+// Removes every operation.
+int32_t firstmatch_update_clear(struct firstmatch_update *update);
+
+// Writes the number of operations.
+int32_t firstmatch_update_count(struct firstmatch_update *update, size_t *count);
+
+// Inserts a rule directly before another one.
+int32_t firstmatch_update_insert_before(struct firstmatch_update *update,
+                                        uint64_t next,
+                                        const struct firstmatch_rule *rule);
+
+// Inserts a rule directly behind another one.
+int32_t firstmatch_update_insert_after(struct firstmatch_update *update,
+                                       uint64_t previous,
+                                       const struct firstmatch_rule *rule);
+
+// Inserts a rule before all others.
+int32_t firstmatch_update_prepend(struct firstmatch_update *update, const struct firstmatch_rule *rule);
+
+// Inserts a rule behind all others.
+int32_t firstmatch_update_append(struct firstmatch_update *update, const struct firstmatch_rule *rule);
+
+// Inserts a rule at a priority that no live rule has; the smaller wins. Line `n` of a file has the priority `n << 32`.
+int32_t firstmatch_update_insert_at(struct firstmatch_update *update,
+                                    uint64_t priority,
+                                    const struct firstmatch_rule *rule);
+
+// Removes a rule.
+int32_t firstmatch_update_remove(struct firstmatch_update *update, uint64_t rule);
+
+// Puts a rule in another one's place, under a new id.
+int32_t firstmatch_update_replace(struct firstmatch_update *update, uint64_t old, const struct firstmatch_rule *rule);
+
+// Does all operations at once and clears the update. Every batch that starts afterwards sees them.
+//
+// `ids` has room for `capacity` ids, at least one for each operation, or is null. The id is 0 for a removal.
+// `generation` may be null. On failure nothing is changed, the update keeps its operations, and the error object names
+// the operation that failed.
+int32_t firstmatch_update_commit(struct firstmatch_update *update,
+                                 const struct firstmatch_firewall *firewall,
+                                 uint32_t flags,
+                                 uint64_t *ids,
+                                 size_t capacity,
+                                 uint64_t *generation,
+                                 struct firstmatch_error **error);
 
 // Makes a worker, for one thread.
 int32_t firstmatch_worker_new(const struct firstmatch_firewall *firewall, struct firstmatch_worker **worker);

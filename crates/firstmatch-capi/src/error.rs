@@ -22,6 +22,7 @@ pub(crate) struct ErrorValue {
     message: CString,
     line: u32,
     faults: Vec<(u32, u32, CString)>,
+    operation: usize,
 }
 
 impl Handle for ErrorHandle {
@@ -34,7 +35,13 @@ impl From<Failure> for ErrorValue {
     fn from(failure: Failure) -> Self {
         let fault = |fault: &Diagnostic| (fault.line, fault.column, c_text(&fault.to_string()));
         let faults = failure.faults.iter().map(fault).collect();
-        Self { code: failure.status.code(), message: c_text(&failure.message), line: failure.line, faults }
+        Self {
+            code: failure.status.code(),
+            message: c_text(&failure.message),
+            line: failure.line,
+            faults,
+            operation: failure.operation.unwrap_or(usize::MAX),
+        }
     }
 }
 
@@ -99,6 +106,13 @@ pub unsafe extern "C" fn firstmatch_error_message(error: *const ErrorHandle) -> 
 pub unsafe extern "C" fn firstmatch_error_line(error: *const ErrorHandle) -> u32 {
     // SAFETY: the caller's promise.
     guard::caught(|| unsafe { guard::share(error) }.map(|error| error.line)).unwrap_or(0)
+}
+
+/// Returns the index of the operation of an update that failed; `SIZE_MAX` if the error is of another kind.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn firstmatch_error_operation(error: *const ErrorHandle) -> usize {
+    // SAFETY: the caller's promise.
+    guard::caught(|| unsafe { guard::share(error) }.map(|error| error.operation)).unwrap_or(usize::MAX)
 }
 
 /// Returns the number of faults of the text; 0 if the error is of another kind.

@@ -274,6 +274,24 @@ pub(crate) unsafe fn array<'a, T>(first: *const T, count: usize, name: &str) -> 
     Ok(unsafe { std::slice::from_raw_parts(first, count) })
 }
 
+/// Returns pointers to the structs of an array, which have `size` bytes by the caller's header.
+///
+/// # Safety
+/// As [`array`], of structs of that size.
+pub(crate) unsafe fn strided<T>(
+    first: *const T,
+    size: usize,
+    count: usize,
+    name: &str,
+) -> Result<impl Iterator<Item = *const T>, Failure> {
+    check_array(first, count, name)?;
+    let bytes = size.checked_mul(count).and_then(|bytes| isize::try_from(bytes).ok());
+    if !(8..=4096).contains(&size) || !size.is_multiple_of(align_of::<T>()) || bytes.is_none() {
+        return Err(Failure::invalid(format!("{name}: there are not {count} structs of {size} bytes")));
+    }
+    Ok((0..count).map(move |index| first.wrapping_byte_add(index * size)))
+}
+
 /// Returns a text of the caller's.
 ///
 /// # Safety

@@ -39,23 +39,33 @@
 //! function catches it and answers [`FIRSTMATCH_INTERNAL`], and the handle answers nothing else from then on.
 #![expect(clippy::missing_safety_doc, reason = "the promise is the same for all functions: it is the crate's")]
 
+mod batches;
 mod error;
 mod firewall;
 mod guard;
 mod numbers;
 mod options;
+mod query;
+mod rule;
+mod schema;
 mod status;
 #[cfg(test)]
 mod tests;
+mod update;
 mod worker;
 
 use std::ffi::c_char;
 
+pub use batches::*;
 pub use error::*;
 pub use firewall::*;
 pub use numbers::*;
 pub use options::*;
+pub use query::*;
+pub use rule::*;
+pub use schema::*;
 pub use status::*;
+pub use update::*;
 pub use worker::*;
 
 /// Number of this interface. It changes whenever a program that was compiled with an older header would break.

@@ -3,6 +3,8 @@
 //! Each is written out, because the order of the enums is by meaning and may grow in the middle. A new outcome takes the
 //! next free number.
 
+use firstmatch::core::rule::Action;
+use firstmatch::core::schema::Family;
 use firstmatch::{Outcome, Verdict};
 
 /// Verdict: the packet passes.
@@ -52,6 +54,13 @@ pub const FIRSTMATCH_LINK_ETHERNET: u32 = 1;
 /// Link type: IPv4 or IPv6 without a link header.
 pub const FIRSTMATCH_LINK_RAW: u32 = 101;
 
+/// Family: none, or both.
+pub const FIRSTMATCH_NO_FAMILY: u32 = 0;
+/// Family: IPv4.
+pub const FIRSTMATCH_IPV4: u32 = 4;
+/// Family: IPv6.
+pub const FIRSTMATCH_IPV6: u32 = 6;
+
 /// Returns the number of a verdict, and its mark or 0.
 #[inline(always)]
 pub(crate) const fn verdict(verdict: Verdict) -> (u32, u32) {
@@ -90,6 +99,31 @@ pub(crate) fn outcome_of(number: u32) -> Option<Outcome> {
     Outcome::ALL.into_iter().find(|&known| outcome(known) == number)
 }
 
+/// Returns the action of a number, with `mark` if it is that action.
+pub(crate) fn action_of(number: u32, mark: u32) -> Option<Action> {
+    Some(match number {
+        FIRSTMATCH_PERMIT => Action::Permit,
+        FIRSTMATCH_DENY => Action::Deny,
+        FIRSTMATCH_MARK => Action::Mark(mark),
+        FIRSTMATCH_MATCH => Action::Match,
+        _ => return None,
+    })
+}
+
+/// Returns the number of a family.
+pub(crate) const fn family(family: Option<Family>) -> u32 {
+    match family {
+        None => FIRSTMATCH_NO_FAMILY,
+        Some(Family::Ipv4) => FIRSTMATCH_IPV4,
+        Some(Family::Ipv6) => FIRSTMATCH_IPV6,
+    }
+}
+
+/// Returns the family of a number; `None` if it is the number of nothing.
+pub(crate) fn family_of(number: u32) -> Option<Option<Family>> {
+    [None, Some(Family::Ipv4), Some(Family::Ipv6)].into_iter().find(|&known| family(known) == number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,5 +135,18 @@ mod tests {
         }
         assert_eq!((outcome_of(0), outcome_of(FIRSTMATCH_OUTCOME_LAST + 1)), (None, None));
         assert_eq!(Outcome::ALL.len(), FIRSTMATCH_OUTCOME_LAST as usize);
+    }
+
+    #[test]
+    fn actions_and_families_come_back_from_their_numbers() {
+        for number in FIRSTMATCH_PERMIT..=FIRSTMATCH_MATCH {
+            let action = action_of(number, 7).expect("an action");
+            assert_eq!(verdict(action.into()), (number, if number == FIRSTMATCH_MARK { 7 } else { 0 }));
+        }
+        assert_eq!((action_of(0, 7), action_of(5, 7)), (None, None));
+        for number in 0..10 {
+            let known = [FIRSTMATCH_NO_FAMILY, FIRSTMATCH_IPV4, FIRSTMATCH_IPV6].contains(&number);
+            assert_eq!(family_of(number).map(family), known.then_some(number));
+        }
     }
 }

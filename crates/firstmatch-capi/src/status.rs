@@ -62,12 +62,19 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     pub(crate) line: u32,
     pub(crate) faults: Vec<Diagnostic>,
+    /// Index of the operation of an update that failed.
+    pub(crate) operation: Option<usize>,
 }
 
 impl Failure {
     #[cold]
     pub(crate) fn new(status: Status, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), line: 0, faults: Vec::new() }
+        Self { status, message: message.into(), line: 0, faults: Vec::new(), operation: None }
+    }
+
+    /// Returns the failure of the operation of this index.
+    pub(crate) fn of_operation(self, index: usize) -> Self {
+        Self { operation: Some(index), ..self }
     }
 
     #[cold]
@@ -95,7 +102,7 @@ impl From<firstmatch::Error> for Failure {
             Status::InvalidArgument
         };
         let line = error.line().unwrap_or(0);
-        Self { status, message: error.to_string(), line, faults: error.faults().to_vec() }
+        Self { status, message: error.to_string(), line, faults: error.faults().to_vec(), operation: None }
     }
 }
 

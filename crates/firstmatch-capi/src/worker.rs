@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use firstmatch::core::Schema;
 use firstmatch::{Firewall, LinkType, Worker};
 
 use crate::firewall::FirewallHandle;
@@ -22,6 +23,7 @@ pub struct WorkerHandle(());
 #[derive(Debug)]
 pub(crate) struct WorkerValue {
     pub(crate) worker: Worker,
+    pub(crate) schemas: Vec<Schema>,
     /// Keeps the thread that rebuilds alive.
     _firewall: Firewall,
 }
@@ -155,7 +157,8 @@ pub unsafe extern "C" fn firstmatch_worker_new(firewall: *const FirewallHandle, 
         // SAFETY: the caller's promise.
         let (out, firewall) = unsafe { (Out::handle(worker)?, guard::share(firewall)?) };
         let firewall = firewall.firewall.clone();
-        out.give(WorkerValue { worker: firewall.worker(), _firewall: firewall });
+        let (worker, schemas) = (firewall.worker(), firewall.schemas().to_vec());
+        out.give(WorkerValue { worker, schemas, _firewall: firewall });
         Ok(())
     })
 }

@@ -78,3 +78,18 @@ fn the_header_compiles_as_every_language_that_it_promises() {
 fn rules_workers_frames_and_errors() {
     run("basic.c");
 }
+
+#[test]
+fn updates_structures_and_questions() {
+    run("update.c");
+}
+
+#[test]
+fn headers_records_and_rows() {
+    run("packets.c");
+}
+
+#[test]
+fn threads_beside_a_writer() {
+    run("threads.c");
+}
