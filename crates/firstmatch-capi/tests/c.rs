@@ -25,13 +25,19 @@ fn compilers(names: [&'static str; 2]) -> Vec<&'static str> {
     found
 }
 
-/// Returns the static library, which is built before this test because the crate has that type, too.
+/// Returns the static library, which Cargo builds for this test because the crate has that type, too.
+///
+/// Cargo leaves it beside this program, under a name that it chooses; older builds may be there, so the newest counts.
 fn library() -> PathBuf {
     let program = std::env::current_exe().expect("this program");
-    let folder = program.ancestors().nth(2).expect("the folder of the profile");
-    let library = folder.join("libfirstmatch_capi.a");
-    assert!(library.exists(), "{}", library.display());
-    library
+    let files = program.parent().expect("a folder").read_dir().expect("the folder of this program");
+    let paths = files.map(|file| file.expect("a file").path());
+    let is_library = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        name.starts_with("libfirstmatch_capi") && name.ends_with(".a")
+    };
+    let built = |path: &PathBuf| path.metadata().and_then(|data| data.modified()).expect("a time");
+    paths.filter(is_library).max_by_key(built).expect("Cargo has built the static library")
 }
 
 fn succeed(command: &mut Command) -> Output {
