@@ -172,6 +172,9 @@ typedef struct firstmatch_firewall firstmatch_firewall;
 // Layout of the caller's own records. Any number of threads may use it at once.
 typedef struct firstmatch_layout firstmatch_layout;
 
+// Entries of a table before a firewall is built from them.
+typedef struct firstmatch_table firstmatch_table;
+
 // Text that a function gave to the caller, who frees it.
 typedef struct firstmatch_text firstmatch_text;
 
@@ -360,6 +363,46 @@ typedef struct firstmatch_place {
     // 0.
     uint32_t reserved;
 } firstmatch_place;
+
+// Field of a table's key.
+typedef struct firstmatch_table_field {
+    // Name, which ends with NUL.
+    const char *name;
+    // Width in bits, 1 to 128. In a key it takes as many whole bytes as it needs, in network order.
+    uint32_t width;
+    // Kind of test that most entries have, `FIRSTMATCH_TEST_VALUE` to `FIRSTMATCH_TEST_MASK`, or 0: a hint for speed.
+    uint32_t kind;
+} firstmatch_table_field;
+
+// Range of a field in an entry, from `first` to `last`, both included.
+typedef struct firstmatch_range {
+    // Index of the field. The entry's mask is 0 there.
+    uint32_t field;
+    // 0.
+    uint32_t reserved;
+    // Smallest value.
+    struct firstmatch_number first;
+    // Largest value.
+    struct firstmatch_number last;
+} firstmatch_range;
+
+// Entry of a table. What is not used is zero.
+typedef struct firstmatch_entry {
+    // Size of this struct in bytes.
+    uint32_t size;
+    // Priority: the larger wins, and among equal ones the entry that was added first.
+    uint32_t priority;
+    // Value that every decision of the entry carries.
+    uint64_t value;
+    // Bits of a matching key, with as many bytes as the key; null if the mask is null.
+    const uint8_t *key;
+    // Bits that are compared, with as many bytes as the key; null compares none.
+    const uint8_t *mask;
+    // Ranges, at most one a field.
+    const struct firstmatch_range *ranges;
+    // Number of ranges.
+    size_t range_count;
+} firstmatch_entry;
 
 // Bytes of the caller's.
 typedef struct firstmatch_slice {
@@ -564,6 +607,39 @@ int32_t firstmatch_layout_free(struct firstmatch_layout *layout);
 
 // Returns the name of a code, for example `FIRSTMATCH_PARSE`; null for a number that is no code.
 const char *firstmatch_status_name(int32_t code);
+
+// Makes an empty table over `count` fields, 1 to 64, of different names.
+int32_t firstmatch_table_new(const struct firstmatch_table_field *fields,
+                             size_t count,
+                             struct firstmatch_table **table,
+                             struct firstmatch_error **error);
+
+// Frees a table; null is none. Firewalls that were built from it stay.
+int32_t firstmatch_table_free(struct firstmatch_table *table);
+
+// Writes the number of bytes of a key: those of each field, in order, without gaps.
+int32_t firstmatch_table_key_bytes(struct firstmatch_table *table, size_t *bytes);
+
+// Adds an entry. Its id, which decisions have as the rule, is written to `id` unless that is null.
+int32_t firstmatch_table_add(struct firstmatch_table *table,
+                             const struct firstmatch_entry *entry,
+                             uint64_t *id,
+                             struct firstmatch_error **error);
+
+// Builds a firewall from the entries of a table, which stays as it is. Null options are the defaults.
+//
+// Its packets are keys, records of a layout or rows. The verdict is `FIRSTMATCH_MATCH`; without a match it is
+// `FIRSTMATCH_DENY` with the rule 0. Updates change the entries like other rules.
+int32_t firstmatch_firewall_from_table(struct firstmatch_table *table,
+                                       const struct firstmatch_options *options,
+                                       struct firstmatch_firewall **firewall,
+                                       struct firstmatch_error **error);
+
+// Makes the layout of keys: every field of a schema, in order, without gaps, in network order.
+int32_t firstmatch_layout_of_keys(const struct firstmatch_firewall *firewall,
+                                  size_t schema,
+                                  struct firstmatch_layout **layout,
+                                  struct firstmatch_error **error);
 
 // Makes an empty update. It belongs to no firewall.
 int32_t firstmatch_update_new(struct firstmatch_update **update);

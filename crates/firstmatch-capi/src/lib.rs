@@ -49,6 +49,7 @@ mod query;
 mod rule;
 mod schema;
 mod status;
+mod table;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -65,6 +66,7 @@ pub use query::*;
 pub use rule::*;
 pub use schema::*;
 pub use status::*;
+pub use table::*;
 pub use update::*;
 pub use worker::*;
 

@@ -128,7 +128,7 @@ fn held(condition: &NamedCondition, rules: &RuleSet) -> NamedCondition {
 }
 
 impl Number {
-    fn get(self) -> u128 {
+    pub(crate) fn get(self) -> u128 {
         u128::from(self.high) << 64 | u128::from(self.low)
     }
 }

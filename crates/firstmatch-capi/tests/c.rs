@@ -99,3 +99,8 @@ fn headers_records_and_rows() {
 fn threads_beside_a_writer() {
     run("threads.c");
 }
+
+#[test]
+fn tables_beside_a_walk_through_their_entries() {
+    run("table.c");
+}

@@ -58,6 +58,7 @@ fn structs_have_the_sizes_of_c() {
     assert_eq!((size_of::<TestC>(), size_of::<ConditionC>(), size_of::<RuleC>()), (40, 32, 56));
     assert_eq!((std::mem::offset_of!(TestC, second), std::mem::offset_of!(RuleC, text)), (24, 40));
     assert_eq!((size_of::<CountC>(), size_of::<StatsC>(), size_of::<SchemaC>()), (16, 48, 24));
+    assert_eq!((size_of::<EntryC>(), size_of::<RangeC>(), size_of::<TableFieldC>()), (48, 40, 16));
     assert_eq!((size_of::<FieldC>(), size_of::<PlaceC>()), (32, 24));
     assert_eq!((size_of::<FaultC>(), std::mem::offset_of!(FaultC, message)), (16, 8));
 }
