@@ -330,7 +330,8 @@ pub(crate) unsafe fn sized<T: Copy>(from: *const T, name: &str) -> Result<T, Fai
     }
     // SAFETY: the size is readable by the caller's promise.
     let size = unsafe { from.cast::<u32>().read() } as usize;
-    if !(8..=MOST).contains(&size) {
+    // Another size would cut a member, so that half a pointer were read.
+    if !(8..=MOST).contains(&size) || !size.is_multiple_of(align_of::<T>()) {
         return Err(Failure::invalid(format!("{name} says a size of {size} bytes")));
     }
     // SAFETY: as many bytes as it says are readable, by the caller's promise.
@@ -457,6 +458,7 @@ mod tests {
         assert_eq!(sized(&[16, 5, 6, 0]).ok(), Some([16, 5, 6]), "a newer one without its member");
         assert_eq!(code_of(sized(&[16, 5, 6, 1])), Status::Unsupported.code());
         assert_eq!(code_of(sized(&[4, 0, 0])), Status::InvalidArgument.code());
-        assert_eq!(code_of(sized(&[4097, 0, 0])), Status::InvalidArgument.code());
+        assert_eq!(code_of(sized(&[4100, 0, 0])), Status::InvalidArgument.code());
+        assert_eq!(code_of(sized(&[10, 0, 0])), Status::InvalidArgument.code(), "half a member");
     }
 }

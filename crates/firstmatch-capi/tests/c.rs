@@ -49,7 +49,8 @@ fn succeed(command: &mut Command) -> Output {
 
 /// Compiles a file of `tests/c` and returns the program.
 fn compile(compiler: &str, file: &str, more: &[&str]) -> PathBuf {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{compiler}-{file}").replace(['.', '/'], "-"));
+    let name = format!("{compiler}-{file}{}", more.concat()).replace(['.', '/', '='], "-");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let mut command = Command::new(compiler);
     command.args(WARNINGS).args(["-O1", "-g", "-I"]).arg(Path::new(FOLDER).join("include")).args(more);
     command.arg(Path::new(FOLDER).join("tests/c").join(file)).arg(library()).args(NEEDED);
@@ -103,4 +104,31 @@ fn threads_beside_a_writer() {
 #[test]
 fn tables_beside_a_walk_through_their_entries() {
     run("table.c");
+}
+
+#[test]
+fn no_byte_outside_a_buffer_is_touched() {
+    run("guard.c");
+}
+
+#[test]
+fn bad_arguments_answer_a_code() {
+    run("bad.c");
+}
+
+/// Runs the tests in C under Valgrind, which finds reads of freed or unwritten memory, and lost memory.
+#[test]
+fn valgrind_finds_nothing() {
+    if !has("valgrind") {
+        let is_ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty());
+        assert!(!is_ci, "there is no valgrind (apt-get install valgrind)");
+        skip("firstmatch.h under Valgrind: there is no valgrind (apt-get install valgrind)");
+        return;
+    }
+    for file in ["basic.c", "packets.c", "update.c", "bad.c"] {
+        let program = compile("gcc", file, &["-std=c11", "-O0"]);
+        let mut valgrind = Command::new("valgrind");
+        valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
+        succeed(valgrind.arg(program).env("BAD_CALLS", "3000").env("BAD_FREED", "0"));
+    }
 }

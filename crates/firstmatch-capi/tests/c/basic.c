@@ -105,16 +105,15 @@ static void options_are_kept_or_refused(void) {
 
 static void handles_are_checked(void) {
     firstmatch_firewall *firewall = build("permit\n", NULL);
-    firstmatch_worker *worker = NULL;
+    firstmatch_worker *worker = NULL, *none = (firstmatch_worker *)&worker;
     firstmatch_decision decision;
     OK(firstmatch_firewall_retain(firewall));
     OK(firstmatch_firewall_release(firewall));
     OK(firstmatch_worker_new(firewall, &worker));
     CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_worker_free((firstmatch_worker *)firewall));
     CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_firewall_release((firstmatch_firewall *)worker));
-    CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_worker_new(NULL, &worker));
-    CHECK(worker == NULL);
-    OK(firstmatch_worker_new(firewall, &worker));
+    CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_worker_new(NULL, &none));
+    CHECK(none == NULL);
     CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_classify_frames(worker, 1, NULL, NULL, 1, &decision));
     CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_classify_frames(worker, 65536, NULL, NULL, 0, &decision));
     CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_classify_frames(worker, 1, NULL, NULL, SIZE_MAX, &decision));
