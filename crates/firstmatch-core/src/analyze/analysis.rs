@@ -38,9 +38,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Returns 2 million, 500 million, 20,000 and 64.
+    /// Returns 2 million, 500 million, 1 million and 64.
     fn default() -> Self {
-        Self { work: 2_000_000, total_work: 500_000_000, pairs: 20_000, causes: 64 }
+        Self { work: 2_000_000, total_work: 500_000_000, pairs: 1_000_000, causes: 64 }
     }
 }
 
