@@ -129,6 +129,13 @@ stage_rte_acl() {
     crates/firstmatch-rte-acl/tests/programs.sh "$target/rte-acl"
 }
 
+# The library for C programs as it is installed: its symbols, and examples in C and C++ over it.
+stage_capi() {
+    local target=${CARGO_TARGET_DIR:-target}
+    PROFILE=release crates/firstmatch-capi/link.sh "$(realpath -m "$target")/capi"
+    crates/firstmatch-capi/tests/installed.sh "$target/capi"
+}
+
 # The report in a browser, by the program that the stage `lab` built. Where Debian's chromium is missing and can be
 # installed, it is, in under a minute.
 stage_report() { crates/firstmatch-lab/tests/report.sh; }
@@ -185,7 +192,7 @@ stage_captures() {
     cargo test -p firstmatch-net --locked --test captures
 }
 
-all=(fmt clippy doc deny shell words package aarch64 fuzz_check dpdk test loom readme lab rte_acl report)
+all=(fmt clippy doc deny shell words package aarch64 fuzz_check dpdk test loom readme lab rte_acl capi report)
 on_request=(growth fuzz churn beside analyze plane captures)
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
 for stage in "${stages[@]}"; do

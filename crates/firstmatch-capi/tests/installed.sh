@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# The installed library: it exports the frozen list of functions and nothing else, and the examples build over it with
+# each compiler, warnings as errors, and say the same over the shared and the static library. PREFIX is that of link.sh.
+set -euo pipefail
+prefix=$(realpath "${1:?"the folder of link.sh"}")
+cd "$(dirname "$0")/.."
+abi=$(sed -n 's/^#define FIRSTMATCH_ABI_VERSION //p' include/firstmatch.h)
+library=$prefix/lib/libfirstmatch.so.$abi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+    printf 'FAILED: %s\n' "$*" >&2
+    exit 1
+}
+skip() { printf '!! SKIPPED: %s\n' "$*" | tee -a "${FIRSTMATCH_SKIPPED:-/dev/null}"; }
+
+exported() { objdump -T "$library" | awk '$2 == "g" && NF > 5 && $4 != "*ABS*" { print $(NF - 1), $NF }' | LC_ALL=C sort; }
+diff <(sed "s/^/FIRSTMATCH_$abi /" tests/functions.txt) <(exported) || fail "the symbols are not the frozen list"
+objdump -p "$library" | grep -q "SONAME *libfirstmatch.so.$abi\$" || fail "the soname"
+# Only libraries of the system are needed.
+! objdump -p "$library" | awk '$1 == "NEEDED" { print $2 }' | grep -vE '^(libc|libm|libgcc_s|ld-linux.*)\.so' ||
+    fail "it needs other libraries"
+
+flags=("-I$prefix/include")
+shared=("-L$prefix/lib" -lfirstmatch)
+private=(-lgcc_s -lutil -lrt -lpthread -lm -ldl)
+if command -v pkg-config >/dev/null; then
+    export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+    read -ra flags < <(pkg-config --cflags firstmatch)
+    read -ra shared < <(pkg-config --libs firstmatch)
+    mapfile -t private < <(pkg-config --libs --static firstmatch | tr ' ' '\n' | grep -v -e '^-lfirstmatch$' -e '^$')
+    pkg-config --exists "firstmatch = $(sed -n 's/^Version: //p' "$prefix/lib/pkgconfig/firstmatch.pc")"
+else
+    skip "firstmatch.pc: there is no pkg-config (apt-get install pkg-config)"
+fi
+
+# Builds an example with a compiler, over either library, and compares what both say with the file of that name.
+example() {
+    local compiler=$1 standard=$2 source=$3 name
+    shift 3
+    command -v "$compiler" >/dev/null || {
+        skip "examples in C with $compiler: it is not installed"
+        return 0
+    }
+    name=$(basename "$source" | sed 's/\..*//')
+    "$compiler" "-std=$standard" -O2 -Wall -Wextra -Werror -pedantic "${flags[@]}" "$source" -o "$work/shared" \
+        "${shared[@]}" -lpthread
+    "$compiler" "-std=$standard" -O2 -Wall -Wextra -Werror -pedantic "${flags[@]}" "$source" -o "$work/static" \
+        "$prefix/lib/libfirstmatch.a" "${private[@]}"
+    LD_LIBRARY_PATH=$prefix/lib "$work/shared" "$@" >"$work/said"
+    diff "tests/examples/$name.txt" "$work/said" || fail "$source with $compiler"
+    "$work/static" "$@" | diff "$work/said" - || fail "$source with $compiler, static"
+}
+for compiler in gcc clang; do
+    example "$compiler" c99 examples/classify.c tests/examples/classify.rules
+    example "$compiler" c11 examples/router.c
+done
+for compiler in g++ clang++; do
+    example "$compiler" c++17 examples/table.cc
+done
+echo "the installed library is good"
