@@ -233,13 +233,15 @@ fn comparing_keeps_its_budget() {
     assert!(untimed > 10, "{untimed}");
 }
 
-/// TupleMerge builds slowly from ranges alone; `meta` finds that out from a few regions.
+/// TupleMerge builds slowly from ranges alone; beside another base it ends within its share of visits and is not taken.
 #[test]
-fn what_takes_long_to_build_is_not_tried() {
+fn what_takes_long_to_build_is_left_unfinished() {
     for (name, set) in sets(3000).chain(ordinary(3000)) {
         let explained = live::Engine::build(&set, &live::Config::default()).expect("no budget").explain();
         let of = |kind| explained.candidates.iter().find(|of| of.kind == kind).expect("every kind is listed");
-        let is_long = matches!(of(Kind::TupleMerge).outcome, Outcome::LongBuckets { .. });
-        assert_eq!(is_long, name.starts_with("ranges"), "{name}: {explained}");
+        let candidate = of(Kind::TupleMerge);
+        let visits = candidate.visits.unwrap_or(0);
+        assert!(visits <= 340 * set.regions().len() + (1 << 18), "{name}: {visits} visits, {explained}");
+        assert!(!name.starts_with("ranges") || candidate.outcome != Outcome::Chosen, "{name}: {explained}");
     }
 }
