@@ -10,8 +10,46 @@
 // Number that names, in an operation of an update, the rule that an earlier operation of the same update inserts.
 #define FIRSTMATCH_OPERATION(index) (((uint64_t)(index) + 1) << 32)
 
+// Structs of Arrow's C data interface, as its specification has them.
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE 2
+#define ARROW_FLAG_MAP_KEYS_SORTED 4
+
+struct ArrowSchema {
+    const char *format;
+    const char *name;
+    const char *metadata;
+    int64_t flags;
+    int64_t n_children;
+    struct ArrowSchema **children;
+    struct ArrowSchema *dictionary;
+    void (*release)(struct ArrowSchema *);
+    void *private_data;
+};
+
+struct ArrowArray {
+    int64_t length;
+    int64_t null_count;
+    int64_t offset;
+    int64_t n_buffers;
+    int64_t n_children;
+    const void **buffers;
+    struct ArrowArray **children;
+    struct ArrowArray *dictionary;
+    void (*release)(struct ArrowArray *);
+    void *private_data;
+};
+
+#endif
+
 // Number of this interface. It changes whenever a program that was compiled with an older header would break.
 #define FIRSTMATCH_ABI_VERSION 1
+
+// Most rows that are decided together, by the rules of one commit.
+#define FIRSTMATCH_ARROW_BATCH 65536
 
 // Verdict: the packet passes.
 #define FIRSTMATCH_PERMIT 1
@@ -187,6 +225,18 @@ typedef struct firstmatch_update firstmatch_update;
 //
 // It may move between threads, but one call at a time uses it. It keeps its rules alive.
 typedef struct firstmatch_worker firstmatch_worker;
+
+// Options for columns. All zero but the size, they are the defaults.
+typedef struct firstmatch_arrow_options {
+    // Size of this struct in bytes.
+    uint32_t size;
+    // Family of the rows; 0 takes it from the columns `src` and `dst`: IPv6 if they have 16 bytes.
+    uint32_t family;
+    // Link type of frames; 0 is Ethernet.
+    uint32_t link;
+    // 0.
+    uint32_t reserved;
+} firstmatch_arrow_options;
 
 // Verdict on one packet, and its reason: 32 bytes.
 typedef struct firstmatch_decision {
@@ -421,6 +471,26 @@ uint32_t firstmatch_abi_version(void);
 
 // Returns the version of the library, for example `0.1.0`, which ends with NUL and is never freed.
 const char *firstmatch_version(void);
+
+// Returns the number of the Arrow interface that the library has: 1, Arrow's C data interface.
+uint32_t firstmatch_arrow_abi(void);
+
+// Decides every row of an array: a struct with a column for each field by its name, or frames.
+//
+// Frames are binary, alone or as the column `frame` of a struct. Fields are integers of 8 to 64 bits, or binary of a
+// fixed number of bytes in network order. A null is an absent field, and gives the outcome `FIRSTMATCH_LACKS_FIELD`
+// where the field is in every packet. Other columns are ignored.
+//
+// The result is a struct with the columns `verdict`, `mark`, `rule`, `line`, `outcome` and `value`. It outlives the
+// worker, and the caller releases it. The input is borrowed and never released. Each `FIRSTMATCH_ARROW_BATCH` rows
+// are decided together. Null options are the defaults.
+int32_t firstmatch_classify_arrow(struct firstmatch_worker *worker,
+                                  const struct ArrowSchema *schema,
+                                  const struct ArrowArray *array,
+                                  const struct firstmatch_arrow_options *options,
+                                  struct ArrowSchema *out_schema,
+                                  struct ArrowArray *out_array,
+                                  struct firstmatch_error **error);
 
 // Decides `count` packets that begin with an IPv4 or IPv6 header, from pointers to them and their lengths in bytes.
 int32_t firstmatch_classify_headers(struct firstmatch_worker *worker,

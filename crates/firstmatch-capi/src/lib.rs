@@ -39,6 +39,7 @@
 //! function catches it and answers [`FIRSTMATCH_INTERNAL`], and the handle answers nothing else from then on.
 #![expect(clippy::missing_safety_doc, reason = "the promise is the same for all functions: it is the crate's")]
 
+mod arrow;
 mod batches;
 mod error;
 mod firewall;
@@ -57,6 +58,7 @@ mod worker;
 
 use std::ffi::c_char;
 
+pub use arrow::*;
 pub use batches::*;
 pub use error::*;
 pub use firewall::*;

@@ -36,6 +36,7 @@ pub(crate) enum Status {
     NeedsRebuild,
     Busy,
     Stale,
+    NoMemory,
     Unsupported,
     Internal,
 }
@@ -49,6 +50,7 @@ impl Status {
             Self::NeedsRebuild => FIRSTMATCH_NEEDS_REBUILD,
             Self::Busy => FIRSTMATCH_BUSY,
             Self::Stale => FIRSTMATCH_STALE,
+            Self::NoMemory => FIRSTMATCH_NO_MEMORY,
             Self::Unsupported => FIRSTMATCH_UNSUPPORTED,
             Self::Internal => FIRSTMATCH_INTERNAL,
         }

@@ -24,8 +24,8 @@ pub struct WorkerHandle(());
 pub(crate) struct WorkerValue {
     pub(crate) worker: Worker,
     pub(crate) schemas: Vec<Schema>,
-    /// Keeps the thread that rebuilds alive.
-    _firewall: Firewall,
+    /// Firewall of the worker; it keeps the thread that rebuilds alive.
+    pub(crate) firewall: Firewall,
 }
 
 impl Handle for WorkerHandle {
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn firstmatch_worker_new(firewall: *const FirewallHandle, 
         let (out, firewall) = unsafe { (Out::handle(worker)?, guard::share(firewall)?) };
         let firewall = firewall.firewall.clone();
         let (worker, schemas) = (firewall.worker(), firewall.schemas().to_vec());
-        out.give(WorkerValue { worker, schemas, _firewall: firewall });
+        out.give(WorkerValue { worker, schemas, firewall });
         Ok(())
     })
 }

@@ -125,10 +125,15 @@ fn valgrind_finds_nothing() {
         skip("firstmatch.h under Valgrind: there is no valgrind (apt-get install valgrind)");
         return;
     }
-    for file in ["basic.c", "packets.c", "update.c", "bad.c"] {
+    for file in ["basic.c", "packets.c", "update.c", "bad.c", "arrow.c"] {
         let program = compile("gcc", file, &["-std=c11", "-O0"]);
         let mut valgrind = Command::new("valgrind");
         valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
         succeed(valgrind.arg(program).env("BAD_CALLS", "3000").env("BAD_FREED", "0"));
     }
+}
+
+#[test]
+fn columns_by_arrow() {
+    run("arrow.c");
 }

@@ -24,13 +24,11 @@ fn functions<'t>(text: &'t str, before: &str) -> BTreeSet<&'t str> {
 
 #[test]
 fn functions_of_the_header_are_those_of_the_crate() {
-    let mut sources = String::new();
-    for file in fs::read_dir(Path::new(FOLDER).join("src")).expect("the sources") {
-        let path = file.expect("a file").path();
-        if path.is_file() {
-            sources += &fs::read_to_string(path).expect("a source");
-        }
-    }
+    let folder = Path::new(FOLDER).join("src");
+    let files =
+        [folder.clone(), folder.join("arrow")].into_iter().flat_map(|folder| fs::read_dir(folder).expect("sources"));
+    let files = files.map(|file| file.expect("a file").path()).filter(|path| path.is_file());
+    let sources: String = files.map(|path| fs::read_to_string(path).expect("a source")).collect();
     let header = header();
     let declared: BTreeSet<_> =
         functions(&header, "firstmatch_").into_iter().filter(|name| name.starts_with("firstmatch_")).collect();
@@ -59,6 +57,7 @@ fn structs_have_the_sizes_of_c() {
     assert_eq!((std::mem::offset_of!(TestC, second), std::mem::offset_of!(RuleC, text)), (24, 40));
     assert_eq!((size_of::<CountC>(), size_of::<StatsC>(), size_of::<SchemaC>()), (16, 48, 24));
     assert_eq!((size_of::<EntryC>(), size_of::<RangeC>(), size_of::<TableFieldC>()), (48, 40, 16));
+    assert_eq!((size_of::<ArrowSchema>(), size_of::<ArrowArray>(), size_of::<ArrowOptionsC>()), (72, 80, 16));
     assert_eq!((size_of::<FieldC>(), size_of::<PlaceC>()), (32, 24));
     assert_eq!((size_of::<FaultC>(), std::mem::offset_of!(FaultC, message)), (16, 8));
 }

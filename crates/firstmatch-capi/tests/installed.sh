@@ -59,4 +59,11 @@ done
 for compiler in g++ clang++; do
     example "$compiler" c++17 examples/table.cc
 done
+# PYTHON names a Python with pyarrow, and perhaps DuckDB.
+python=${PYTHON:-python3}
+if "$python" -c 'import pyarrow' 2>/dev/null; then
+    "$python" tests/arrow.py "$prefix"
+else
+    skip "firstmatch_classify_arrow from Python: there is no pyarrow (pip install pyarrow duckdb)"
+fi
 echo "the installed library is good"

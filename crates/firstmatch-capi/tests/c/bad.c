@@ -169,6 +169,37 @@ static const firstmatch_entry *entry(void) {
     return from(&made);
 }
 
+static void no_release_schema(struct ArrowSchema *schema) { schema->release = NULL; }
+static void no_release_array(struct ArrowArray *array) { array->release = NULL; }
+
+/* Decides a column of empty frames, or what is none. */
+static int32_t arrow(firstmatch_error **told) {
+    static const char *const formats[] = {"z", "Z", "+s", "S", "w:4", "", NULL, "\xFF"};
+    static const int64_t lengths_of[] = {0, 1, 5, -1, INT64_MAX}, counts[] = {0, 1, 3, 3, -1};
+    firstmatch_arrow_options some = {below(9) ? (uint32_t)sizeof some : below(99) & 15, below(3) ? 0 : number(), below(3) ? 0 : number(), below(9) == 0};
+    const void *buffers[3];
+    struct ArrowSchema schema, made_schema;
+    struct ArrowArray array, made;
+    int32_t code;
+    memset(&schema, 0, sizeof schema);
+    memset(&array, 0, sizeof array);
+    for (int at = 0; at < 3; at++) buffers[at] = from(zeros);
+    schema.format = formats[below(8)];
+    schema.release = below(9) ? no_release_schema : NULL;
+    array.release = below(9) ? no_release_array : NULL;
+    array.length = lengths_of[below(5)];
+    array.offset = lengths_of[below(5)];
+    array.null_count = (int64_t)below(3) - 1;
+    array.n_buffers = counts[below(5)];
+    array.buffers = below(9) ? buffers : NULL;
+    schema.n_children = counts[below(5)];
+    array.n_children = below(3) ? schema.n_children : counts[below(5)];
+    code = firstmatch_classify_arrow(handle(WORKER), from(&schema), from(&array), below(2) ? NULL : from(&some),
+                                     below(9) ? &made_schema : NULL, below(9) ? &made : NULL, told);
+    if (code == FIRSTMATCH_OK) made_schema.release(&made_schema), made.release(&made);
+    return code;
+}
+
 static int32_t call(void) {
     static const firstmatch_table_field fields[3] = {{"a", 16, 0}, {"b", 12, 2}, {"c", 3, 9}};
     static const firstmatch_place places[5] = {
@@ -178,7 +209,7 @@ static int32_t call(void) {
     size_t length;
     const char *letters;
     int32_t code = FIRSTMATCH_INVALID_ARGUMENT;
-    switch (below(44)) {
+    switch (below(46)) {
     case 0:
         if (live[FIREWALL] != NULL && below(builds)) break;
         letters = text(&length);
@@ -271,6 +302,8 @@ static int32_t call(void) {
     case 40: code = firstmatch_firewall_field(handle(FIREWALL), below(3), below(9), place(), below(5) ? below(100) : count()); break;
     case 41: code = below(2) ? firstmatch_layout_bytes(handle(LAYOUT), place()) : firstmatch_table_key_bytes(handle(TABLE), place()); break;
     case 42: code = firstmatch_table_add(handle(TABLE), entry(), below(2) ? NULL : place(), told); break;
+    case 43:
+    case 44: code = arrow(told); break;
     default: {
         const firstmatch_error *some = handle(ERROR);
         const firstmatch_text *other = handle(TEXT);
