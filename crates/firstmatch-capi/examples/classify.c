@@ -52,8 +52,8 @@ int main(int argc, char **argv) {
 
     /* Ethernet, IPv4 from 10.0.0.1 to 192.0.2.7, TCP. */
     for (at = 0; at < COUNT; at++) {
-        static const uint8_t head[] = {2,  0, 0, 0, 0, 1,  2, 0, 0, 0, 0,  2, 8, 0, 0x45, 0, 0,
-                                       40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 192,  0, 2, 7};
+        static const uint8_t head[] = {2,  0, 0, 0, 0, 1,  2, 0, 0, 0,  0, 2, 8, 0,   0x45, 0, 0,
+                                       40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 192, 0,    2, 7};
         memcpy(bytes[at], head, sizeof head);
         bytes[at][37] = (uint8_t)ports[at];
         bytes[at][36] = (uint8_t)(ports[at] >> 8);
@@ -66,7 +66,8 @@ int main(int argc, char **argv) {
     for (at = 0; at < COUNT; at++)
         printf("port %u: %s, line %u\n", ports[at], verdicts[decisions[at].verdict], (unsigned)decisions[at].line);
 
-    if (firstmatch_explain(firewall, FIRSTMATCH_LINK_ETHERNET, bytes[0], BYTES, NULL, &text) != FIRSTMATCH_OK) fail(NULL);
+    if (firstmatch_explain(firewall, FIRSTMATCH_LINK_ETHERNET, bytes[0], BYTES, NULL, &text) != FIRSTMATCH_OK)
+        fail(NULL);
     printf("%s\n", firstmatch_text_bytes(text));
     firstmatch_text_free(text);
     firstmatch_worker_free(worker);

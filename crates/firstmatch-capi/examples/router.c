@@ -56,7 +56,8 @@ int main(void) {
         rule.value = change;
         need(firstmatch_update_replace(update, id, &rule), "an operation");
         /* Nothing happens before the commit, and no worker waits for it. */
-        while ((code = firstmatch_update_commit(update, firewall, 0, &id, 1, &generation, NULL)) == FIRSTMATCH_NEEDS_REBUILD)
+        while ((code = firstmatch_update_commit(update, firewall, 0, &id, 1, &generation, NULL)) ==
+               FIRSTMATCH_NEEDS_REBUILD)
             need(firstmatch_firewall_rebuild(firewall, NULL), "a rebuild");
         need(code, "a commit");
     }

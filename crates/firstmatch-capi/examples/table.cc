@@ -30,7 +30,8 @@ template <typename Function, typename... Arguments> void call(Function function,
 // Key: a tenant of 12 bits, an address and a port.
 using Key = std::array<uint8_t, 8>;
 
-void add(const Table &table, uint32_t priority, uint64_t value, const Key &key, const Key &mask, const firstmatch_range *range) {
+void add(const Table &table, uint32_t priority, uint64_t value, const Key &key, const Key &mask,
+         const firstmatch_range *range) {
     firstmatch_entry entry = {};
     entry.size = sizeof entry;
     entry.priority = priority;
@@ -57,7 +58,8 @@ int main() {
     add(table, 30, 300, {0, 0, 0, 0, 0, 1, 0, 0}, {0, 0, 0, 0, 0, 1, 0, 0}, nullptr); // odd addresses
 
     firstmatch_firewall *firewall_handle = nullptr;
-    call(firstmatch_firewall_from_table, table.get(), static_cast<const firstmatch_options *>(nullptr), &firewall_handle);
+    call(firstmatch_firewall_from_table, table.get(), static_cast<const firstmatch_options *>(nullptr),
+         &firewall_handle);
     Firewall firewall(firewall_handle);
     firstmatch_layout *layout_handle = nullptr;
     call(firstmatch_layout_of_keys, firewall.get(), size_t{0}, &layout_handle);
@@ -66,9 +68,13 @@ int main() {
     if (firstmatch_worker_new(firewall.get(), &worker_handle) != FIRSTMATCH_OK) return 1;
     Worker worker(worker_handle);
 
-    const Key keys[] = {{0, 7, 10, 1, 2, 4, 0x1F, 0x40}, {0, 7, 11, 1, 2, 4, 0x1F, 0x40}, {0, 8, 10, 0, 0, 1, 0, 80}, {0, 8, 10, 0, 0, 2, 0, 80}};
+    const Key keys[] = {{0, 7, 10, 1, 2, 4, 0x1F, 0x40},
+                        {0, 7, 11, 1, 2, 4, 0x1F, 0x40},
+                        {0, 8, 10, 0, 0, 1, 0, 80},
+                        {0, 8, 10, 0, 0, 2, 0, 80}};
     firstmatch_decision decisions[4];
-    if (firstmatch_classify_records(worker.get(), layout.get(), keys[0].data(), sizeof(Key), nullptr, 4, decisions) != FIRSTMATCH_OK)
+    if (firstmatch_classify_records(worker.get(), layout.get(), keys[0].data(), sizeof(Key), nullptr, 4, decisions) !=
+        FIRSTMATCH_OK)
         return 1;
     for (const firstmatch_decision &decision : decisions)
         std::printf("%s %llu\n", decision.rule ? "entry" : "no entry", static_cast<unsigned long long>(decision.value));

@@ -45,8 +45,14 @@ static void fill(struct column *column, const char *name, const char *format, si
 static void set(struct column *column, int row, uint64_t value, size_t bytes) {
     uint8_t *to = (uint8_t *)(uintptr_t)column->buffers[1] + (size_t)(CHILD + PARENT + row) * bytes;
     if (bytes == 1) to[0] = (uint8_t)value;
-    if (bytes == 2) { uint16_t number = (uint16_t)value; memcpy(to, &number, 2); }
-    if (bytes == 4) { uint32_t number = (uint32_t)value; memcpy(to, &number, 4); }
+    if (bytes == 2) {
+        uint16_t number = (uint16_t)value;
+        memcpy(to, &number, 2);
+    }
+    if (bytes == 4) {
+        uint32_t number = (uint32_t)value;
+        memcpy(to, &number, 4);
+    }
     if (bytes == 8) memcpy(to, &value, 8);
 }
 
@@ -55,7 +61,7 @@ static void set_null(struct column *column, int row) {
     if (column->buffers[0] == NULL) memset(column->nulls, 0xFF, sizeof column->nulls);
     column->buffers[0] = column->nulls;
     column->array.null_count = -1;
-    column->nulls[bit / 8] &= (uint8_t)~(1 << bit % 8);
+    column->nulls[bit / 8] &= (uint8_t) ~(1 << bit % 8);
 }
 
 static void fill_struct(int count) {
@@ -95,7 +101,8 @@ static void release(struct ArrowSchema *out_schema, struct ArrowArray *out) {
     CHECK(out_schema->release == NULL && out->release == NULL);
 }
 
-static const char rules[] = "unknown permit\ndeny tcp dport 20-40\nmark 3 src 10.0.0.1 tcp dport 41-60\npermit icmp\nmark 9 src 2001:db8::/32\n";
+static const char rules[] = "unknown permit\ndeny tcp dport 20-40\nmark 3 src 10.0.0.1 tcp dport 41-60\npermit "
+                            "icmp\nmark 9 src 2001:db8::/32\n";
 
 /* Fields as integers of several widths: src as src_format, dport and sport signed or not. */
 static void fill_fields(const char *src_format, const char *dport_format, size_t dport_bytes, size_t misaligned) {
@@ -117,7 +124,10 @@ static void fill_fields(const char *src_format, const char *dport_format, size_t
 }
 
 static void fields(firstmatch_worker *worker) {
-    static const struct { const char *format; size_t bytes; } kinds[] = {{"C", 1}, {"S", 2}, {"I", 4}, {"L", 8}, {"c", 1}, {"s", 2}, {"i", 4}, {"l", 8}};
+    static const struct {
+        const char *format;
+        size_t bytes;
+    } kinds[] = {{"C", 1}, {"S", 2}, {"I", 4}, {"L", 8}, {"c", 1}, {"s", 2}, {"i", 4}, {"l", 8}};
     for (size_t kind = 0; kind < 8; kind++) {
         for (size_t misaligned = 0; misaligned < 3; misaligned++) {
             struct ArrowSchema out_schema;
@@ -128,7 +138,7 @@ static void fields(firstmatch_worker *worker) {
             set_null(&columns[2], 71);
             set_null(&columns[0], 72); /* a packet without an address is unknown */
             memset(parents, 0xFF, sizeof parents);
-            parents[(PARENT + 73) / 8] &= (uint8_t)~(1 << (PARENT + 73) % 8);
+            parents[(PARENT + 73) / 8] &= (uint8_t) ~(1 << (PARENT + 73) % 8);
             buffers[0] = parents;
             array.null_count = 1;
             if (firstmatch_classify_arrow(worker, &schema, &array, NULL, &out_schema, &out, &error) != FIRSTMATCH_OK) {
@@ -136,16 +146,22 @@ static void fields(firstmatch_worker *worker) {
                 exit(1);
             }
             CHECK(strcmp(out_schema.format, "+s") == 0 && out_schema.n_children == 6 && out.n_children == 6);
-            CHECK(strcmp(out_schema.children[2]->name, "rule") == 0 && strcmp(out_schema.children[2]->format, "L") == 0);
+            CHECK(strcmp(out_schema.children[2]->name, "rule") == 0 &&
+                  strcmp(out_schema.children[2]->format, "L") == 0);
             CHECK(out.length == ROWS && out.children[5]->length == ROWS && out.children[2]->null_count > 0);
             for (int row = 0; row < ROWS; row++) {
                 int line = row >= 70 && row <= 73 ? 0 : row >= 20 && row <= 40 ? 2 : row >= 41 && row <= 60 ? 3 : 0;
-                int outcome = row == 72 || row == 73 ? FIRSTMATCH_LACKS_FIELD : row == 70 || row == 71 ? FIRSTMATCH_NO_PORTS : FIRSTMATCH_COMPLETE;
+                int outcome = row == 72 || row == 73   ? FIRSTMATCH_LACKS_FIELD
+                              : row == 70 || row == 71 ? FIRSTMATCH_NO_PORTS
+                                                       : FIRSTMATCH_COMPLETE;
                 CHECK(result(&out, 3, row) == (line ? (uint64_t)line : UINT64_MAX));
                 CHECK((result(&out, 2, row) == UINT64_MAX) == (line == 0));
                 CHECK(result(&out, 4, row) == (uint64_t)outcome);
                 CHECK(result(&out, 1, row) == (line == 3 ? 3u : 0u));
-                CHECK(result(&out, 0, row) == (uint64_t)(line == 3 ? FIRSTMATCH_MARK : line == 2 ? FIRSTMATCH_DENY : outcome == FIRSTMATCH_LACKS_FIELD ? FIRSTMATCH_PERMIT : FIRSTMATCH_DENY));
+                CHECK(result(&out, 0, row) == (uint64_t)(line == 3                           ? FIRSTMATCH_MARK
+                                                         : line == 2                         ? FIRSTMATCH_DENY
+                                                         : outcome == FIRSTMATCH_LACKS_FIELD ? FIRSTMATCH_PERMIT
+                                                                                             : FIRSTMATCH_DENY));
             }
             release(&out_schema, &out);
             CHECK(released == 0);
@@ -160,7 +176,8 @@ static void other_family_and_no_rows(firstmatch_worker *worker) {
     fill_fields("I", "S", 2, 0);
     for (int column = 0; column < 2; column++) {
         fill(&columns[column], column ? "dst" : "src", "w:16", 1);
-        for (int row = 0; row < ROWS; row++) memcpy(columns[column].values + 1 + (CHILD + PARENT + row) * 16, "\x20\x01\x0d\xb8", 4);
+        for (int row = 0; row < ROWS; row++)
+            memcpy(columns[column].values + 1 + (CHILD + PARENT + row) * 16, "\x20\x01\x0d\xb8", 4);
     }
     for (int row = 0; row < ROWS; row++) set(&columns[3], row, 80, 2);
     for (int with = 0; with < 2; with++) {
@@ -169,9 +186,11 @@ static void other_family_and_no_rows(firstmatch_worker *worker) {
         release(&out_schema, &out);
     }
     options.family = FIRSTMATCH_IPV4;
-    CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_classify_arrow(worker, &schema, &array, &options, &out_schema, &out, NULL));
+    CODE(FIRSTMATCH_INVALID_ARGUMENT,
+         firstmatch_classify_arrow(worker, &schema, &array, &options, &out_schema, &out, NULL));
     options.family = 5;
-    CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_classify_arrow(worker, &schema, &array, &options, &out_schema, &out, NULL));
+    CODE(FIRSTMATCH_INVALID_ARGUMENT,
+         firstmatch_classify_arrow(worker, &schema, &array, &options, &out_schema, &out, NULL));
     array.length = 0;
     for (int column = 0; column < COLUMNS; column++) columns[column].buffers[1] = NULL;
     OK(firstmatch_classify_arrow(worker, &schema, &array, NULL, &out_schema, &out, NULL));
@@ -201,7 +220,8 @@ static void frames(firstmatch_worker *worker) {
         set_null(column, 30);
         fill_struct(1);
         if (!in_struct) column->array.offset = CHILD + PARENT, column->array.length = ROWS;
-        OK(firstmatch_classify_arrow(worker, in_struct ? &schema : &column->schema, in_struct ? &array : &column->array, NULL, &out_schema, &out, NULL));
+        OK(firstmatch_classify_arrow(worker, in_struct ? &schema : &column->schema, in_struct ? &array : &column->array,
+                                     NULL, &out_schema, &out, NULL));
         for (int row = 0; row < ROWS; row++) {
             int line = row == 30 ? 0 : row >= 20 && row <= 40 ? 2 : row >= 41 && row <= 60 ? 3 : 0;
             CHECK(result(&out, 3, row) == (line ? (uint64_t)line : UINT64_MAX));
@@ -210,7 +230,9 @@ static void frames(firstmatch_worker *worker) {
         release(&out_schema, &out);
         small[CHILD + PARENT + 9] = is_large ? small[CHILD + PARENT + 9] : 0;
         if (!is_large) {
-            CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_classify_arrow(worker, in_struct ? &schema : &column->schema, in_struct ? &array : &column->array, NULL, &out_schema, &out, NULL));
+            CODE(FIRSTMATCH_INVALID_ARGUMENT,
+                 firstmatch_classify_arrow(worker, in_struct ? &schema : &column->schema,
+                                           in_struct ? &array : &column->array, NULL, &out_schema, &out, NULL));
             small[CHILD + PARENT + 9] = (CHILD + PARENT + 9) * FRAME;
         }
     }
@@ -269,7 +291,8 @@ static void bad_arrays(firstmatch_worker *worker) {
     CODE(FIRSTMATCH_UNSUPPORTED, refused(worker, "format"));
     CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_classify_arrow(worker, NULL, &array, NULL, &out_schema, &array, NULL));
     CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_classify_arrow(worker, &schema, &array, NULL, NULL, &array, NULL));
-    CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_classify_arrow(NULL, &schema, &array, NULL, &out_schema, &array, NULL));
+    CODE(FIRSTMATCH_INVALID_ARGUMENT,
+         firstmatch_classify_arrow(NULL, &schema, &array, NULL, &out_schema, &array, NULL));
 }
 
 int main(void) {

@@ -111,8 +111,14 @@ static const firstmatch_options *options(void) {
 }
 
 static const char *text(size_t *length) {
-    static const char *const texts[] = {"permit", "deny tcp dport 23\npermit\n", "deny tpc", "", "permit src 300.0.0.0/8",
-                                        "family ipv4\npermit udp", "deny \xFF\xFE", "default permit\n\n",
+    static const char *const texts[] = {"permit",
+                                        "deny tcp dport 23\npermit\n",
+                                        "deny tpc",
+                                        "",
+                                        "permit src 300.0.0.0/8",
+                                        "family ipv4\npermit udp",
+                                        "deny \xFF\xFE",
+                                        "default permit\n\n",
                                         "deny dport { 1, 3, 5 }"};
     const char *made = texts[below(9)];
     *length = below(9) ? strlen(made) : below((unsigned)strlen(made) + 1);
@@ -176,7 +182,8 @@ static void no_release_array(struct ArrowArray *array) { array->release = NULL; 
 static int32_t arrow(firstmatch_error **told) {
     static const char *const formats[] = {"z", "Z", "+s", "S", "w:4", "", NULL, "\xFF"};
     static const int64_t lengths_of[] = {0, 1, 5, -1, INT64_MAX}, counts[] = {0, 1, 3, 3, -1};
-    firstmatch_arrow_options some = {below(9) ? (uint32_t)sizeof some : below(99) & 15, below(3) ? 0 : number(), below(3) ? 0 : number(), below(9) == 0};
+    firstmatch_arrow_options some = {below(9) ? (uint32_t)sizeof some : below(99) & 15, below(3) ? 0 : number(),
+                                     below(3) ? 0 : number(), below(9) == 0};
     const void *buffers[3];
     struct ArrowSchema schema, made_schema;
     struct ArrowArray array, made;
@@ -231,7 +238,8 @@ static int32_t call(void) {
     case 3: code = keep(WORKER, &made, firstmatch_worker_new(handle(FIREWALL), new_place(&made)), drop_worker); break;
     case 4: code = keep(UPDATE, &made, firstmatch_update_new(new_place(&made)), drop_update); break;
     case 5:
-        code = firstmatch_layout_new(handle(FIREWALL), below(3), from(places), below(9) ? below(6) : SIZE_MAX - below(99), new_place(&made), told);
+        code = firstmatch_layout_new(handle(FIREWALL), below(3), from(places),
+                                     below(9) ? below(6) : SIZE_MAX - below(99), new_place(&made), told);
         code = keep(LAYOUT, &made, code, drop_layout);
         break;
     case 6:
@@ -243,13 +251,19 @@ static int32_t call(void) {
         code = keep(TABLE, &made, code, drop_table);
         break;
     case 8:
-        code = firstmatch_explain(handle(FIREWALL), number(), from(frame_bytes), below(9) ? below(FRAME) : SIZE_MAX, place(),
-                                  new_place(&made));
+        code = firstmatch_explain(handle(FIREWALL), number(), from(frame_bytes), below(9) ? below(FRAME) : SIZE_MAX,
+                                  place(), new_place(&made));
         code = keep(TEXT, &made, code, drop_text);
         break;
-    case 9: code = keep(TEXT, &made, firstmatch_rule_text(handle(FIREWALL), rule_id(), new_place(&made)), drop_text); break;
-    case 10: code = keep(TEXT, &made, firstmatch_firewall_warnings(handle(FIREWALL), new_place(&made)), drop_text); break;
-    case 11: code = keep(TEXT, &made, firstmatch_firewall_engines(handle(FIREWALL), new_place(&made)), drop_text); break;
+    case 9:
+        code = keep(TEXT, &made, firstmatch_rule_text(handle(FIREWALL), rule_id(), new_place(&made)), drop_text);
+        break;
+    case 10:
+        code = keep(TEXT, &made, firstmatch_firewall_warnings(handle(FIREWALL), new_place(&made)), drop_text);
+        break;
+    case 11:
+        code = keep(TEXT, &made, firstmatch_firewall_engines(handle(FIREWALL), new_place(&made)), drop_text);
+        break;
     case 12: code = firstmatch_options_init(place(), below(5) ? below(200) : count()); break;
     case 13:
         letters = text(&length);
@@ -258,21 +272,22 @@ static int32_t call(void) {
     case 14:
     case 15:
     case 16:
-        code = firstmatch_classify_frames(handle(WORKER), below(3) ? 1 : number(), from(slices), below(2) ? NULL : from(lengths),
-                                          count(), place());
+        code = firstmatch_classify_frames(handle(WORKER), below(3) ? 1 : number(), from(slices),
+                                          below(2) ? NULL : from(lengths), count(), place());
         break;
     case 17: code = firstmatch_classify_headers(handle(WORKER), from(pointers), from(lengths), count(), place()); break;
     case 18:
         code = firstmatch_classify_records(handle(WORKER), handle(LAYOUT), below(5) ? zeros : NULL,
-                                           below(5) ? below(40) : SIZE_MAX - below(9),
-                                           below(2) ? NULL : from(lengths), count(), place());
+                                           below(5) ? below(40) : SIZE_MAX - below(9), below(2) ? NULL : from(lengths),
+                                           count(), place());
         break;
     case 19:
         code = firstmatch_classify_record_pointers(handle(WORKER), handle(LAYOUT), from(pointers),
                                                    below(2) ? NULL : from(lengths), count(), place());
         break;
     case 20:
-        code = firstmatch_classify_rows(handle(WORKER), below(3), from((uint32_t *)(((uintptr_t)rows + 15) & ~(uintptr_t)15)),
+        code = firstmatch_classify_rows(handle(WORKER), below(3),
+                                        from((uint32_t *)(((uintptr_t)rows + 15) & ~(uintptr_t)15)),
                                         below(2) ? NULL : from(lengths), count(), place());
         break;
     case 21: code = firstmatch_worker_generation(handle(WORKER), place()); break;
@@ -284,7 +299,9 @@ static int32_t call(void) {
     case 27: code = firstmatch_update_insert_at(handle(UPDATE), below(2) ? state : below(9), rule()); break;
     case 28: code = firstmatch_update_remove(handle(UPDATE), rule_id()); break;
     case 29: code = firstmatch_update_replace(handle(UPDATE), rule_id(), rule()); break;
-    case 30: code = below(3) ? firstmatch_update_clear(handle(UPDATE)) : firstmatch_update_count(handle(UPDATE), place()); break;
+    case 30:
+        code = below(3) ? firstmatch_update_clear(handle(UPDATE)) : firstmatch_update_count(handle(UPDATE), place());
+        break;
     case 31:
         code = firstmatch_update_commit(handle(UPDATE), handle(FIREWALL), below(3) ? below(2) : number(), place(),
                                         below(5) ? 4096 : below(3), below(2) ? NULL : place(), told);
@@ -295,12 +312,25 @@ static int32_t call(void) {
     case 33: code = firstmatch_firewall_generation(handle(FIREWALL), place()); break;
     case 34: code = firstmatch_firewall_rules(handle(FIREWALL), place(), count(), place()); break;
     case 35: code = firstmatch_firewall_counts(handle(FIREWALL), from(zeros), count(), place()); break;
-    case 36: code = firstmatch_firewall_stats(handle(FIREWALL), below(3), place(), below(5) ? below(100) : count()); break;
-    case 37: code = below(99) ? firstmatch_firewall_renumber(handle(FIREWALL), told) : firstmatch_firewall_rebuild(handle(FIREWALL), told); break;
+    case 36:
+        code = firstmatch_firewall_stats(handle(FIREWALL), below(3), place(), below(5) ? below(100) : count());
+        break;
+    case 37:
+        code = below(99) ? firstmatch_firewall_renumber(handle(FIREWALL), told)
+                         : firstmatch_firewall_rebuild(handle(FIREWALL), told);
+        break;
     case 38: code = firstmatch_firewall_schema_count(handle(FIREWALL), place()); break;
-    case 39: code = firstmatch_firewall_schema(handle(FIREWALL), below(3), place(), below(5) ? below(100) : count()); break;
-    case 40: code = firstmatch_firewall_field(handle(FIREWALL), below(3), below(9), place(), below(5) ? below(100) : count()); break;
-    case 41: code = below(2) ? firstmatch_layout_bytes(handle(LAYOUT), place()) : firstmatch_table_key_bytes(handle(TABLE), place()); break;
+    case 39:
+        code = firstmatch_firewall_schema(handle(FIREWALL), below(3), place(), below(5) ? below(100) : count());
+        break;
+    case 40:
+        code =
+            firstmatch_firewall_field(handle(FIREWALL), below(3), below(9), place(), below(5) ? below(100) : count());
+        break;
+    case 41:
+        code = below(2) ? firstmatch_layout_bytes(handle(LAYOUT), place())
+                        : firstmatch_table_key_bytes(handle(TABLE), place());
+        break;
     case 42: code = firstmatch_table_add(handle(TABLE), entry(), below(2) ? NULL : place(), told); break;
     case 43:
     case 44: code = arrow(told); break;
@@ -326,7 +356,8 @@ static int32_t call(void) {
 int main(void) {
     const char *wanted = getenv("BAD_CALLS"), *freed = getenv("BAD_FREED");
     long calls = wanted ? atol(wanted) : 30000, seen[10] = {0};
-    int32_t (*const drops[KINDS])(void *) = {drop_firewall, drop_worker, drop_update, drop_layout, drop_table, drop_error, drop_text};
+    int32_t (*const drops[KINDS])(void *) = {drop_firewall, drop_worker, drop_update, drop_layout,
+                                             drop_table,    drop_error,  drop_text};
     if (calls > 1000000) builds = 40;
     with_freed = freed == NULL || atoi(freed);
     /* Freed memory stays mapped. */

@@ -5,7 +5,8 @@
 
 static void frames_are_decided(void) {
     static const unsigned ports[PORTS] = {23, 80, 443, 23};
-    firstmatch_firewall *firewall = build("default permit\nunknown deny\n\ndeny tcp dport 23\nmark 7 tcp dport 80\n", NULL);
+    firstmatch_firewall *firewall =
+        build("default permit\nunknown deny\n\ndeny tcp dport 23\nmark 7 tcp dport 80\n", NULL);
     firstmatch_worker *worker = NULL;
     uint8_t bytes[PORTS][FRAME];
     firstmatch_slice frames[PORTS + 1];
@@ -24,8 +25,8 @@ static void frames_are_decided(void) {
     lengths[PORTS] = 60;
     for (int with_lengths = 0; with_lengths < 2; with_lengths++) {
         memset(decisions, 0xEE, sizeof decisions);
-        OK(firstmatch_classify_frames(worker, FIRSTMATCH_LINK_ETHERNET, frames, with_lengths ? lengths : NULL, PORTS + 1,
-                                      decisions));
+        OK(firstmatch_classify_frames(worker, FIRSTMATCH_LINK_ETHERNET, frames, with_lengths ? lengths : NULL,
+                                      PORTS + 1, decisions));
         CHECK(decisions[0].verdict == FIRSTMATCH_DENY && decisions[0].line == 4 && decisions[0].rule != 0);
         CHECK(decisions[0].mark == 0 && decisions[0].value == 0 && decisions[0].outcome == FIRSTMATCH_COMPLETE);
         CHECK(decisions[1].verdict == FIRSTMATCH_MARK && decisions[1].mark == 7 && decisions[1].line == 5);
@@ -97,7 +98,8 @@ static void options_are_kept_or_refused(void) {
     CODE(FIRSTMATCH_LIMITS, firstmatch_firewall_from_text("permit\n", 7, &options, &firewall, NULL));
     options.memory_limit = 0;
     options.regions_per_rule = 3;
-    CODE(FIRSTMATCH_PARSE, firstmatch_firewall_from_text("permit tcp dport { 1, 3, 5, 7 }", 31, &options, &firewall, NULL));
+    CODE(FIRSTMATCH_PARSE,
+         firstmatch_firewall_from_text("permit tcp dport { 1, 3, 5, 7 }", 31, &options, &firewall, NULL));
     CHECK(firewall == NULL);
     options.size = 4;
     CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_firewall_from_text("permit\n", 7, &options, &firewall, NULL));

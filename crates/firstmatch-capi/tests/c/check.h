@@ -34,8 +34,8 @@
 
 /* Writes an Ethernet frame with a TCP segment from 10.0.0.1 to a port of 192.0.2.7. */
 static inline void tcp_frame(uint8_t *frame, unsigned port) {
-    static const uint8_t head[34] = {2, 0, 0, 0, 0, 1,  2, 0, 0, 0, 0,  2, 8, 0, 0x45, 0, 0,
-                                     40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 192,  0, 2, 7};
+    static const uint8_t head[34] = {2,  0, 0, 0, 0, 1,  2, 0, 0, 0,  0, 2, 8, 0,   0x45, 0, 0,
+                                     40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 192, 0,    2, 7};
     memset(frame, 0, FRAME);
     memcpy(frame, head, sizeof head);
     frame[34] = 195;

@@ -19,7 +19,8 @@ static void *guarded(int buffer, const void *bytes, size_t length, int at_end) {
 }
 
 static void frames_of_every_length(firstmatch_worker *worker, int at_end) {
-    static const uint32_t links[] = {0, 1, 9, 50, 51, 101, 104, 105, 108, 113, 117, 127, 166, 192, 204, 228, 229, 239, 276, 999};
+    static const uint32_t links[] = {0,   1,   9,   50,  51,  101, 104, 105, 108, 113,
+                                     117, 127, 166, 192, 204, 228, 229, 239, 276, 999};
     uint8_t whole[FRAME + 8];
     for (size_t link = 0; link < sizeof links / sizeof *links; link++) {
         for (int shape = 0; shape < 4; shape++) {
@@ -51,7 +52,8 @@ static void headers_records_and_rows(firstmatch_firewall *firewall, firstmatch_w
     size_t bytes;
     tcp_frame(whole, 23);
     for (uint32_t length = 0; length <= FRAME - 14; length++) {
-        const uint8_t *header = guarded(0, whole + 14, length, at_end), **headers = guarded(1, &header, sizeof header, at_end);
+        const uint8_t *header = guarded(0, whole + 14, length, at_end),
+                      **headers = guarded(1, &header, sizeof header, at_end);
         uint32_t *lengths = guarded(2, &length, sizeof length, at_end);
         firstmatch_decision *decisions = guarded(3, NULL, sizeof *decisions, at_end);
         OK(firstmatch_classify_headers(worker, headers, lengths, 1, decisions));
@@ -73,15 +75,18 @@ static void headers_records_and_rows(firstmatch_firewall *firewall, firstmatch_w
             pointers[index] = guarded(4 + index, record, bytes, at_end);
         }
         base = guarded(0, records, 2 * stride + bytes, at_end);
-        OK(firstmatch_classify_records(worker, layout, base, stride, guarded(2, wire, sizeof wire, at_end), 3, decisions));
+        OK(firstmatch_classify_records(worker, layout, base, stride, guarded(2, wire, sizeof wire, at_end), 3,
+                                       decisions));
         for (int index = 0; index < 3; index++) CHECK(decisions[index].verdict == FIRSTMATCH_DENY);
         memset(decisions, 0, 3 * sizeof *decisions);
-        OK(firstmatch_classify_record_pointers(worker, layout, guarded(3, pointers, sizeof pointers, at_end), NULL, 3, decisions));
+        OK(firstmatch_classify_record_pointers(worker, layout, guarded(3, pointers, sizeof pointers, at_end), NULL, 3,
+                                               decisions));
         for (int index = 0; index < 3; index++) CHECK(decisions[index].verdict == FIRSTMATCH_DENY);
     }
     OK(firstmatch_layout_free(layout));
     for (size_t count = 1; count < 70; count++) {
-        uint32_t row[8] = {0x0A000001, 0xC0000207, 50000, 23, 6, 0, 0, 0}, *rows = guarded(0, NULL, count * sizeof row, at_end);
+        uint32_t row[8] = {0x0A000001, 0xC0000207, 50000, 23, 6, 0, 0, 0},
+                 *rows = guarded(0, NULL, count * sizeof row, at_end);
         firstmatch_decision *decisions = guarded(1, NULL, count * sizeof *decisions, at_end);
         for (size_t index = 0; index < count; index++) memcpy(rows + 8 * index, row, sizeof row);
         OK(firstmatch_classify_rows(worker, 0, rows, NULL, count, decisions));
@@ -116,7 +121,8 @@ static void texts_structs_and_results(int at_end) {
     count = guarded(4, NULL, sizeof *count, at_end);
     OK(firstmatch_firewall_rules(*firewall, ids, 3, count));
     CHECK(*count == 3);
-    OK(firstmatch_firewall_stats(*firewall, 0, guarded(3, NULL, sizeof(firstmatch_stats), at_end), sizeof(firstmatch_stats)));
+    OK(firstmatch_firewall_stats(*firewall, 0, guarded(3, NULL, sizeof(firstmatch_stats), at_end),
+                                 sizeof(firstmatch_stats)));
     OK(firstmatch_firewall_release(*firewall));
     OK(firstmatch_table_new(guarded(3, &field, sizeof field, at_end), 1, table, error));
     entry.key = guarded(3, key, 2, at_end);

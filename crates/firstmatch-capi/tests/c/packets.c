@@ -21,7 +21,8 @@ static int same(const firstmatch_decision *one, const firstmatch_decision *other
 }
 
 int main(void) {
-    static const char rules[] = "family ipv4\ndeny tcp dport 20-40\nmark 3 src 10.0.0.1 tcp dport 41-60\npermit tcp dport 61-80\n";
+    static const char rules[] =
+        "family ipv4\ndeny tcp dport 20-40\nmark 3 src 10.0.0.1 tcp dport 41-60\npermit tcp dport 61-80\n";
     static uint8_t bytes[COUNT][FRAME];
     static struct flow flows[COUNT];
     static uint32_t storage[COUNT * 8 + 4], lengths[COUNT], wire[COUNT];
@@ -80,7 +81,8 @@ int main(void) {
         rows[8 * i + 4] = 6;
     }
     OK(firstmatch_classify_frames(worker, FIRSTMATCH_LINK_ETHERNET, frames, NULL, COUNT, wanted));
-    CHECK(wanted[30].verdict == FIRSTMATCH_DENY && wanted[50].mark == 3 && wanted[70].line == 4 && wanted[90].rule == 0);
+    CHECK(wanted[30].verdict == FIRSTMATCH_DENY && wanted[50].mark == 3 && wanted[70].line == 4 &&
+          wanted[90].rule == 0);
     OK(firstmatch_classify_headers(worker, headers, lengths, COUNT, got));
     CHECK(same(wanted, got));
 
@@ -115,7 +117,8 @@ int main(void) {
     CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_classify_rows(worker, 0, rows, NULL, COUNT, got));
     CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_classify_rows(worker, 0, rows + 1, NULL, 1, got));
     CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_classify_rows(worker, 1, rows, NULL, 1, got));
-    CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_classify_records(worker, layout, records[0], SIZE_MAX / 2, NULL, 3, got));
+    CODE(FIRSTMATCH_INVALID_ARGUMENT,
+         firstmatch_classify_records(worker, layout, records[0], SIZE_MAX / 2, NULL, 3, got));
     records[1] = NULL;
     CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_classify_record_pointers(worker, layout, records, NULL, 2, got));
     headers[1] = NULL;

@@ -95,7 +95,9 @@ static void compare(firstmatch_worker *worker, firstmatch_layout *layout, int co
 }
 
 int main(void) {
-    firstmatch_table_field fields[4] = {{"a", 12, 0}, {"b", 32, FIRSTMATCH_TEST_PREFIX}, {"c", 16, FIRSTMATCH_TEST_RANGE},
+    firstmatch_table_field fields[4] = {{"a", 12, 0},
+                                        {"b", 32, FIRSTMATCH_TEST_PREFIX},
+                                        {"c", 16, FIRSTMATCH_TEST_RANGE},
                                         {"d", 3, FIRSTMATCH_TEST_MASK}};
     firstmatch_table *table = NULL;
     firstmatch_firewall *firewall = NULL;

@@ -89,12 +89,12 @@ static void changes_are_done_together(void) {
 }
 
 static void structures_are_rules(void) {
-    firstmatch_test ports[2] = {{FIRSTMATCH_TEST_RANGE, 0, {0, 22}, {0, 23}}, {FIRSTMATCH_TEST_VALUE, 0, {0, 80}, {0, 0}}};
+    firstmatch_test ports[2] = {{FIRSTMATCH_TEST_RANGE, 0, {0, 22}, {0, 23}},
+                                {FIRSTMATCH_TEST_VALUE, 0, {0, 80}, {0, 0}}};
     firstmatch_test net[2] = {{FIRSTMATCH_TEST_PREFIX, FIRSTMATCH_IPV4, {0, 0x0A000000}, {0, 8}},
                               {FIRSTMATCH_TEST_PREFIX, FIRSTMATCH_IPV6, {0x20010DB800000000, 0}, {0, 32}}};
     firstmatch_test tcp = {FIRSTMATCH_TEST_VALUE, 0, {0, 6}, {0, 0}};
-    firstmatch_condition conditions[3] = {
-        {"dport", ports, 2, 0, 0}, {"src", net, 2, 0, 0}, {"proto", &tcp, 1, 0, 0}};
+    firstmatch_condition conditions[3] = {{"dport", ports, 2, 0, 0}, {"src", net, 2, 0, 0}, {"proto", &tcp, 1, 0, 0}};
     firstmatch_rule rules[2];
     firstmatch_firewall *firewall = NULL;
     firstmatch_worker *worker = NULL;
@@ -111,7 +111,8 @@ static void structures_are_rules(void) {
     rules[0].condition_count = 3;
     rules[1].text = "permit tcp dport 443";
     rules[1].text_length = strlen(rules[1].text);
-    OK(firstmatch_firewall_from_rules("default deny\ndeny udp\n", 22, rules, sizeof rules[0], 2, NULL, &firewall, &error));
+    OK(firstmatch_firewall_from_rules("default deny\ndeny udp\n", 22, rules, sizeof rules[0], 2, NULL, &firewall,
+                                      &error));
     OK(firstmatch_worker_new(firewall, &worker));
     CHECK(decide(worker, 22).value == 1001 && decide(worker, 80).mark == 4);
     CHECK(decide(worker, 443).verdict == FIRSTMATCH_PERMIT && decide(worker, 21).rule == 0);
