@@ -41,6 +41,8 @@ pub(crate) struct Rules {
     pub(crate) max_rules: u32,
     pub(crate) kept: Kept,
     pub(crate) hook: Hook,
+    /// Configuration of the last build.
+    config: Option<Checked>,
 }
 
 /// Memory hook of DPDK 26.03 and later, which is kept for the caller alone.
@@ -116,6 +118,7 @@ pub(crate) fn create(name: &CStr, param: &abi::Param) -> Result<&'static Context
         max_rules: param.max_rule_num,
         kept: Kept::new(param.rule_size as usize),
         hook: Hook(None),
+        config: None,
     };
     context.algorithm.store(eal::best_algorithm(), Ordering::Relaxed);
     context.magic.store(MAGIC, Ordering::Release);
@@ -230,9 +233,31 @@ impl Context {
             Table::build(&own.kept, &config, size)
         }));
         let table = built.unwrap_or(Err(Code::Invalid));
+        own.config = Some(config);
         let result = table.as_ref().map(|_| ()).map_err(|&code| code);
         self.publish(table.ok());
         result
+    }
+
+    /// Removes the rules of a priority with this user data; returns their number. The table stays.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub(crate) fn remove(&self, priority: i32, userdata: u32) -> Result<usize, Code> {
+        let is_removed = |head: Head| (head.priority, head.userdata) == (priority, userdata);
+        lock(&self.rules).kept.remove(is_removed).map_err(|_| Code::NoMemory)
+    }
+
+    /// Builds the table of the last configuration anew. The old table stays if that fails.
+    ///
+    /// # Errors
+    /// If nothing was built before, or as for [`Table::build`].
+    pub(crate) fn commit(&self) -> Result<(), Code> {
+        let mut own = lock(&self.rules);
+        own.kept.pack().map_err(|_| Code::NoMemory)?;
+        let config = own.config.as_ref().ok_or(Code::Invalid)?;
+        self.publish(Some(Table::build(&own.kept, config, own.rule_size as usize)?));
+        Ok(())
     }
 
     /// Removes every rule; the table stays unless `with_table`.

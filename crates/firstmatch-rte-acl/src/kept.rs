@@ -97,6 +97,26 @@ impl Kept {
         }
     }
 
+    /// Removes the rules whose head `is_removed` says so of; returns their number.
+    ///
+    /// # Errors
+    /// If there is no memory; no rule is removed then.
+    pub(crate) fn remove(&mut self, is_removed: impl Fn(Head) -> bool) -> Result<usize, TryReserveError> {
+        self.pack()?;
+        let (mut rule, width, count) = (vec![0; self.stride], self.varying.len(), self.packed_rules);
+        let mut left = 0;
+        for index in 0..count {
+            self.read(index, &mut rule);
+            if !is_removed(Head::of(&rule)) {
+                self.packed.copy_within(index * width..(index + 1) * width, left * width);
+                left += 1;
+            }
+        }
+        self.packed.truncate(left * width);
+        self.packed_rules = left;
+        Ok(count - left)
+    }
+
     /// Packs the tail.
     ///
     /// # Errors
@@ -166,6 +186,33 @@ mod tests {
             kept.clear();
             assert_eq!((kept.len(), kept.bytes()), (0, 0));
         }
+    }
+
+    #[test]
+    fn removed_rules_leave_the_others_in_order() {
+        let mut kept = Kept::new(32);
+        let rule = |userdata: u32| [[0; 8].as_slice(), &userdata.to_ne_bytes(), &[userdata as u8; 20]].concat();
+        let mut expected: Vec<u32> = Vec::new();
+        for round in 0..3 {
+            kept.reserve(100).expect("memory");
+            (0..100).for_each(|at| kept.push(&rule(100 * round + at)));
+            expected.extend(100 * round..100 * (round + 1));
+            let before = expected.len();
+            expected.retain(|userdata| userdata % 3 != round);
+            let removed = kept.remove(|head| head.userdata % 3 == round).expect("memory");
+            assert_eq!(removed, before - expected.len());
+            let mut out = vec![0; 32];
+            let left = (0..kept.len()).map(|index| {
+                kept.read(index, &mut out);
+                assert_eq!(out[12..16], [0; 4]);
+                assert_eq!(out[16], out[8]);
+                Head::of(&out).userdata
+            });
+            assert_eq!(left.collect::<Vec<_>>(), expected);
+        }
+        assert!(expected.len() > 50);
+        assert_eq!(kept.remove(|_| true).expect("memory"), expected.len());
+        assert_eq!((kept.len(), kept.remove(|_| true).expect("memory")), (0, 0));
     }
 
     #[test]

@@ -1,9 +1,13 @@
 //! Functions beside the original's.
 
-use std::ffi::c_char;
-use std::panic::catch_unwind;
+use std::ffi::{c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use firstmatch_core::KeyBuf;
+
+use crate::abi::{Code, MAX_CATEGORIES, status};
 use crate::context::{Context, find, lock};
+use crate::table::parts_of;
 
 /// Returns the name and version of this library; so a program can tell whose functions it calls.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
@@ -25,4 +29,81 @@ pub unsafe extern "C" fn firstmatch_acl_bytes(ctx: *const Context) -> usize {
         })
     };
     catch_unwind(bytes).unwrap_or(0)
+}
+
+/// Runs the body of a function that answers by a number; an error becomes a negative one.
+fn number(body: impl FnOnce() -> Result<usize, Code>) -> c_int {
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Code::Invalid));
+    result.map_or_else(|code| -code.number(), |number| c_int::try_from(number).unwrap_or(c_int::MAX))
+}
+
+/// Removes every rule that has this priority and this user data; returns their number.
+///
+/// Lookups see the change after the next `firstmatch_acl_commit` or `rte_acl_build`. It returns `-EINVAL` for a handle
+/// that is not live.
+///
+/// # Safety
+/// None is needed: a handle that is not live is refused.
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C" fn firstmatch_acl_remove(ctx: *mut Context, priority: i32, userdata: u32) -> c_int {
+    number(|| find(ctx).ok_or(Code::Invalid)?.remove(priority, userdata))
+}
+
+/// Builds the table anew with the configuration of the last build, beside lookups.
+///
+/// Unlike after `rte_acl_build`, the old table stays if that fails. It returns `-EINVAL` if nothing was built before or
+/// no rule is left, and otherwise the codes of `rte_acl_build`.
+///
+/// # Safety
+/// None is needed: a handle that is not live is refused.
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C" fn firstmatch_acl_commit(ctx: *mut Context) -> c_int {
+    let body = || find(ctx).ok_or(Code::Invalid)?.commit();
+    catch_unwind(AssertUnwindSafe(body)).map_or(-Code::Invalid.number(), status)
+}
+
+/// Writes a sentence about the rule that decides about a key in a category, as `snprintf` does.
+///
+/// The rule is counted from 0 in the order of addition, among the rules that the table was built of.
+///
+/// It returns the length of the sentence, of which at most `size - 1` bytes are written. It returns `-EINVAL` without a
+/// table or for a category above 15.
+///
+/// # Safety
+/// `key` must be null or lead to a key whose fields are readable, and `out` must have room for `size` bytes.
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C" fn firstmatch_acl_explain(
+    ctx: *const Context,
+    key: *const u8,
+    category: u32,
+    out: *mut c_char,
+    size: usize,
+) -> c_int {
+    number(|| {
+        let table = find(ctx).and_then(Context::table).ok_or(Code::Invalid)?;
+        if key.is_null() || category >= MAX_CATEGORIES || out.is_null() && size > 0 {
+            return Err(Code::Invalid);
+        }
+        let mut row = KeyBuf::new(&table.schema);
+        let _zeros = row.push_rows(1);
+        // SAFETY: the caller's promise about the key; there is one row.
+        unsafe { table.gather.gather(&[key], row.words_mut()) };
+        let text = match table.decide(row.keys(), category as usize) {
+            Some(found) => {
+                let (priority, index) = parts_of(found.priority);
+                let userdata = found.rule.reuse();
+                format!("category {category}: rule {index} by addition, priority {priority}, userdata {userdata}")
+            }
+            None => format!("category {category}: no rule"),
+        };
+        let written = text.len().min(size.saturating_sub(1));
+        if size > 0 {
+            // SAFETY: there is room for `written` bytes and a NUL.
+            unsafe {
+                out.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), written);
+                out.add(written).write(0);
+            }
+        }
+        Ok(text.len())
+    })
 }

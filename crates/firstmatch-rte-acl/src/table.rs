@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firstmatch_core::engines::{bit_select, linear, tuple};
 use firstmatch_core::rule::{Lowered, Priority, Regions};
-use firstmatch_core::{Budget, BuildError, Classifier, Match, RuleId, Schema};
+use firstmatch_core::{Budget, BuildError, Classifier, Keys, Match, RuleId, Schema};
 
 use crate::abi::{self, Code, FieldDef, MAX_CATEGORIES};
 use crate::categories::{Members, Split};
@@ -80,6 +80,11 @@ fn priority(head: Head, index: u32) -> Priority {
     Priority(above << 32 | u64::from(u32::MAX - index))
 }
 
+/// Returns priority of C and number of addition of a rule, from its priority among all.
+pub(crate) fn parts_of(priority: Priority) -> (i32, u32) {
+    (abi::MAX_PRIORITY + 1 - (priority.0 >> 32) as i32, u32::MAX - priority.0 as u32)
+}
+
 impl Table {
     /// Builds a table of the rules that have one of the built categories.
     ///
@@ -125,6 +130,14 @@ impl Table {
             engines,
             of_category: split.of_category,
         })
+    }
+
+    /// Returns the best rule of a category for a row of key words.
+    pub(crate) fn decide(&self, row: Keys<'_>, category: usize) -> Option<Match> {
+        let of = self.of_category[category];
+        let engines = self.engines.iter().enumerate().filter(|(number, _)| of >> number & 1 == 1);
+        let found = engines.filter_map(|(_, engine)| engine.classify(&mut engine.scratch(), row));
+        found.min_by_key(|found| found.priority)
     }
 
     /// Number of bytes on the heap.

@@ -285,3 +285,53 @@ fn bytes_are_those_of_rules_and_table() {
         assert_eq!(version, concat!("firstmatch-rte-acl ", env!("CARGO_PKG_VERSION")));
     }
 }
+
+#[test]
+fn changes_are_seen_after_a_commit() {
+    let context = Owned::new("changes", 48, 10);
+    let commit = || {
+        // SAFETY: a live handle.
+        unsafe { firstmatch_acl_commit(context.0) }
+    };
+    let remove = |priority, userdata| {
+        // SAFETY: a live handle.
+        unsafe { firstmatch_acl_remove(context.0, priority, userdata) }
+    };
+    assert_eq!(commit(), EINVAL);
+    let rules = [any(1, 1, 7), any(1, 2, 8), any(1, 2, 9), any(1, 2, 9)];
+    assert_eq!((context.add(&rules), build(&context, &config()), lookup(&context)), (0, 0, Ok(9)));
+    assert_eq!((remove(1, 9), remove(2, 9), remove(2, 9)), (0, 2, 0));
+    assert_eq!((lookup(&context), commit(), lookup(&context)), (Ok(9), 0, Ok(8)));
+    assert_eq!((context.add(&[any(1, 3, 5)]), commit(), lookup(&context)), (0, 0, Ok(5)));
+    assert_eq!([remove(3, 5), remove(2, 8), remove(1, 7)], [1; 3]);
+    // Without a rule nothing can be built, and the old table stays.
+    assert_eq!((commit(), lookup(&context)), (EINVAL, Ok(5)));
+    // SAFETY: null is refused.
+    let codes = unsafe { [firstmatch_acl_remove(null_mut(), 1, 7), firstmatch_acl_commit(null_mut())] };
+    assert_eq!(codes, [EINVAL; 2]);
+}
+
+#[test]
+fn explanations_name_the_rule_that_decides() {
+    let context = Owned::new("explained", 48, 10);
+    let explain = |category, size: usize| {
+        let mut out = vec![b'x'; 100];
+        // SAFETY: a whole key, and room for the sentence.
+        let code = unsafe { firstmatch_acl_explain(context.0, KEY.as_ptr(), category, out.as_mut_ptr().cast(), size) };
+        let end = out.iter().position(|&byte| byte == 0).unwrap_or(0);
+        (code, String::from_utf8_lossy(&out[..end]).into_owned())
+    };
+    assert_eq!(explain(0, 100).0, EINVAL);
+    let rules = [any(1, 1, 7), any(3, 2, 8), rule(1, 9, 9, [[5, 0xFF], [0, 0]])];
+    assert_eq!((context.add(&rules), build(&context, &Config { num_categories: 3, ..config() })), (0, 0));
+    let text = "category 0: rule 1 by addition, priority 2, userdata 8";
+    assert_eq!(explain(0, 100), (text.len() as i32, text.to_owned()));
+    assert_eq!(explain(0, 11), (text.len() as i32, "category 0".to_owned()));
+    assert_eq!((explain(0, 0), explain(16, 100).0), ((text.len() as i32, String::new()), EINVAL));
+    assert_eq!((explain(2, 100).1, explain(15, 100).1), ("category 2: no rule".into(), "category 15: no rule".into()));
+    // SAFETY: null is refused.
+    unsafe {
+        assert_eq!(firstmatch_acl_explain(context.0, null(), 0, null_mut(), 0), EINVAL);
+        assert_eq!(firstmatch_acl_explain(context.0, KEY.as_ptr(), 0, null_mut(), 1), EINVAL);
+    }
+}
