@@ -21,6 +21,12 @@ size_t firstmatch_acl_bytes(const struct rte_acl_ctx *ctx);
  * rules. Lookups see both after firstmatch_acl_commit. */
 int firstmatch_acl_remove(struct rte_acl_ctx *ctx, int32_t priority, uint32_t userdata);
 
+/* Counts the results of each rule from the next build or commit on, or no longer if on is 0. Returns 0 or -EINVAL. */
+int firstmatch_acl_set_counting(struct rte_acl_ctx *ctx, int on);
+
+/* Returns the number of results that rules of this priority with this user data gave since the table was built. */
+uint64_t firstmatch_acl_count(const struct rte_acl_ctx *ctx, int32_t priority, uint32_t userdata);
+
 /* Builds the table anew with the configuration of the last build, beside lookups of other threads. Returns 0 or the codes
  * of rte_acl_build; the old table stays if it fails. */
 int firstmatch_acl_commit(struct rte_acl_ctx *ctx);

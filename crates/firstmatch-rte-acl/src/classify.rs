@@ -127,6 +127,10 @@ impl Call {
             }
             // SAFETY: the caller's promise: room for the results of all keys.
             let results = unsafe { self.results.add(start * self.categories) };
+            if !table.counts.is_empty() {
+                let of_keys = (0..count).flat_map(|key| of_category.iter().map(move |&of| (key, of)));
+                of_keys.for_each(|(key, of)| table.count(best(matches, of, key)));
+            }
             match of_category {
                 // SAFETY: `count` results are within the room.
                 [of] if of.count_ones() == 1 => unsafe {

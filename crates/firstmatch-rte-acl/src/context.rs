@@ -43,6 +43,8 @@ pub(crate) struct Rules {
     pub(crate) hook: Hook,
     /// Configuration of the last build.
     config: Option<Checked>,
+    /// Whether the next table counts results.
+    pub(crate) is_counting: bool,
 }
 
 /// Memory hook of DPDK 26.03 and later, which is kept for the caller alone.
@@ -119,6 +121,7 @@ pub(crate) fn create(name: &CStr, param: &abi::Param) -> Result<&'static Context
         kept: Kept::new(param.rule_size as usize),
         hook: Hook(None),
         config: None,
+        is_counting: false,
     };
     context.algorithm.store(eal::best_algorithm(), Ordering::Relaxed);
     context.magic.store(MAGIC, Ordering::Release);
@@ -230,7 +233,7 @@ impl Context {
         // The original has destroyed its table by now, so a build that panics must leave none, either.
         let built = catch_unwind(AssertUnwindSafe(|| {
             own.kept.pack().map_err(|_| Code::NoMemory)?;
-            Table::build(&own.kept, &config, size)
+            Table::build(&own.kept, &config, size, own.is_counting)
         }));
         let table = built.unwrap_or(Err(Code::Invalid));
         own.config = Some(config);
@@ -256,7 +259,7 @@ impl Context {
         let mut own = lock(&self.rules);
         own.kept.pack().map_err(|_| Code::NoMemory)?;
         let config = own.config.as_ref().ok_or(Code::Invalid)?;
-        self.publish(Some(Table::build(&own.kept, config, own.rule_size as usize)?));
+        self.publish(Some(Table::build(&own.kept, config, own.rule_size as usize, own.is_counting)?));
         Ok(())
     }
 

@@ -49,6 +49,33 @@ pub unsafe extern "C" fn firstmatch_acl_remove(ctx: *mut Context, priority: i32,
     number(|| find(ctx).ok_or(Code::Invalid)?.remove(priority, userdata))
 }
 
+/// Counts the results of each rule from the next build or commit on, or no longer if `on` is 0.
+///
+/// It returns 0, or `-EINVAL` for a handle that is not live.
+///
+/// # Safety
+/// None is needed: a handle that is not live is refused.
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C" fn firstmatch_acl_set_counting(ctx: *mut Context, on: c_int) -> c_int {
+    number(|| {
+        lock(&find(ctx).ok_or(Code::Invalid)?.rules).is_counting = on != 0;
+        Ok(0)
+    })
+}
+
+/// Returns the number of results that rules of a priority with this user data gave since the table was built.
+///
+/// A packet has a result in each category that was asked for. It returns 0 without a table, or if results are not
+/// counted.
+///
+/// # Safety
+/// None is needed: a handle that is not live is refused.
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C" fn firstmatch_acl_count(ctx: *const Context, priority: i32, userdata: u32) -> u64 {
+    let body = || find(ctx).and_then(Context::table).map_or(0, |table| table.results_of(priority, userdata));
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(0)
+}
+
 /// Builds the table anew with the configuration of the last build, beside lookups.
 ///
 /// Unlike after `rte_acl_build`, the old table stays if that fails. It returns `-EINVAL` if nothing was built before or

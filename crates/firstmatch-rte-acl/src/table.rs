@@ -62,6 +62,14 @@ pub(crate) struct Table {
     pub(crate) engines: Vec<Box<dyn Classifier>>,
     /// Engines of each category, as bits.
     pub(crate) of_category: [u16; MAX_CATEGORIES as usize],
+    /// Counts of the rules by number of addition; empty unless results are counted.
+    pub(crate) counts: Box<[Counted]>,
+}
+
+/// Rule with the number of results that it gave.
+pub(crate) struct Counted {
+    head: Head,
+    results: AtomicU64,
 }
 
 /// Rule in the order of a lookup.
@@ -90,14 +98,20 @@ impl Table {
     ///
     /// # Errors
     /// If there is no such rule or one is malformed, the table would exceed its limit, or there is no memory.
-    pub(crate) fn build(rules: &Kept, config: &Checked, rule_size: usize) -> Result<Self, Code> {
+    pub(crate) fn build(rules: &Kept, config: &Checked, rule_size: usize, is_counting: bool) -> Result<Self, Code> {
         let mut rule = vec![0; rule_size];
+        let mut counts = Vec::new();
+        let counted = if is_counting { rules.len() } else { 0 };
+        counts.try_reserve_exact(counted).map_err(|_| Code::NoMemory)?;
         let mut order = Vec::new();
         order.try_reserve_exact(rules.len()).map_err(|_| Code::NoMemory)?;
         let mut constrained = vec![false; config.fields.len()];
         for index in 0..rules.len() {
             rules.read(index, &mut rule);
             let head = Head::of(&rule);
+            if is_counting {
+                counts.push(Counted { head, results: AtomicU64::new(0) });
+            }
             let mask = config.categories_of(head.category_mask);
             if mask != 0 {
                 config.fields.check(&rule, &mut constrained)?;
@@ -129,6 +143,7 @@ impl Table {
             gather,
             engines,
             of_category: split.of_category,
+            counts: counts.into(),
         })
     }
 
@@ -140,10 +155,24 @@ impl Table {
         found.min_by_key(|found| found.priority)
     }
 
+    /// Counts a result of a rule, if results are counted.
+    pub(crate) fn count(&self, found: Option<Match>) {
+        if let Some(counted) = found.and_then(|found| self.counts.get(parts_of(found.priority).1 as usize)) {
+            counted.results.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the number of results of all rules of a priority with this user data.
+    pub(crate) fn results_of(&self, priority: i32, userdata: u32) -> u64 {
+        let of =
+            self.counts.iter().filter(|counted| (counted.head.priority, counted.head.userdata) == (priority, userdata));
+        of.map(|counted| counted.results.load(Ordering::Relaxed)).sum()
+    }
+
     /// Number of bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
         let engines = self.engines.iter().map(|engine| size_of_val(&**engine) + engine.stats().total_bytes());
-        size_of::<Self>() + self.gather.bytes() + engines.sum::<usize>()
+        size_of::<Self>() + size_of_val(&*self.counts) + self.gather.bytes() + engines.sum::<usize>()
     }
 }
 

@@ -312,6 +312,33 @@ fn changes_are_seen_after_a_commit() {
 }
 
 #[test]
+fn results_are_counted_from_a_build_on() {
+    let context = Owned::new("counted", 48, 10);
+    let counts = || {
+        // SAFETY: a live handle.
+        [7, 8].map(|userdata| unsafe { firstmatch_acl_count(context.0, userdata as i32, userdata) })
+    };
+    let set = |on| {
+        // SAFETY: a live handle.
+        unsafe { firstmatch_acl_set_counting(context.0, on) }
+    };
+    assert_eq!((context.add(&[any(1, 7, 7), any(1, 8, 8)]), build(&context, &config())), (0, 0));
+    assert_eq!((lookup(&context), counts(), set(1), lookup(&context), counts()), (Ok(8), [0; 2], 0, Ok(8), [0; 2]));
+    // SAFETY: a live handle.
+    let commit = || unsafe { firstmatch_acl_commit(context.0) };
+    assert_eq!((commit(), lookup(&context), lookup(&context), counts()), (0, Ok(8), Ok(8), [0, 2]));
+    // SAFETY: a live handle.
+    assert_eq!(unsafe { firstmatch_acl_remove(context.0, 8, 8) }, 1);
+    assert_eq!((commit(), lookup(&context), counts()), (0, Ok(7), [1, 0]));
+    assert_eq!((set(0), commit(), lookup(&context), counts()), (0, 0, Ok(7), [0; 2]));
+    // SAFETY: null is refused.
+    unsafe {
+        assert_eq!(firstmatch_acl_set_counting(null_mut(), 1), EINVAL);
+        assert_eq!(firstmatch_acl_count(null(), 7, 7), 0);
+    }
+}
+
+#[test]
 fn explanations_name_the_rule_that_decides() {
     let context = Owned::new("explained", 48, 10);
     let explain = |category, size: usize| {
