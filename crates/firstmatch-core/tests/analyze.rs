@@ -172,7 +172,7 @@ fn random_rules(rng: &mut Rng) -> String {
 fn brute_force_agrees() {
     let mut rng = Rng::new(55);
     let (mut shadowed, mut together, mut redundant) = (0, 0, 0);
-    for _ in 0..6_000 * rounds() {
+    for _ in 0..2_000 * rounds() {
         let text = random_rules(&mut rng);
         let file = parse(&text);
         let (set, default) = (&file.rules, file.policy.default);
@@ -230,7 +230,7 @@ fn brute_force_agrees() {
             assert_eq!(whole, verdict(&left, set, default, packet), "{text}");
         }
     }
-    assert!(shadowed > 3_000 && together > 300 && redundant > 3_000, "{shadowed} {together} {redundant}");
+    assert!(shadowed > 1_000 && together > 100 && redundant > 1_000, "{shadowed} {together} {redundant}");
 }
 
 /// Pairs are those of which brute force finds a packet that the later rule would decide otherwise.
@@ -238,7 +238,7 @@ fn brute_force_agrees() {
 fn brute_force_finds_the_same_overlaps() {
     let mut rng = Rng::new(58);
     let mut count = 0;
-    for _ in 0..2_000 * rounds() {
+    for _ in 0..700 * rounds() {
         let text = random_rules(&mut rng);
         let file = parse(&text);
         let schema = &file.rules.schemas()[0];
@@ -266,7 +266,7 @@ fn brute_force_finds_the_same_overlaps() {
             assert_eq!(few.findings()[0].by, [first.earlier]);
         }
     }
-    assert!(count > 8_000, "{count}");
+    assert!(count > 2_500, "{count}");
 }
 
 fn differences(one: &str, other: &str) -> Vec<([u32; 2], FieldValues)> {
@@ -343,7 +343,7 @@ fn worked_differences() {
 fn brute_force_finds_the_same_differences() {
     let mut rng = Rng::new(56);
     let (mut pairs, mut equal) = (0, 0);
-    for round in 0..4_000 * rounds() {
+    for round in 0..1_500 * rounds() {
         let one = random_rules(&mut rng);
         // Another file, or this one with a line less or two lines that changed places.
         let mut lines: Vec<&str> = one.lines().collect();
@@ -381,7 +381,7 @@ fn brute_force_finds_the_same_differences() {
         pairs += found.len();
         equal += usize::from(found.is_empty());
     }
-    assert!(pairs > 4_000 && equal > 300, "{pairs} {equal}");
+    assert!(pairs > 1_500 && equal > 100, "{pairs} {equal}");
 }
 
 /// Keys of all cells are all packets of a small domain, with the rule that the oracle gives; of large ones they are rows.
