@@ -6,7 +6,7 @@ use firstmatch::{LinkType, Worker};
 use crate::guard;
 use crate::schema::LayoutHandle;
 use crate::status::{Failure, Status};
-use crate::worker::{Decision, Decisions, WorkerHandle, WorkerValue};
+use crate::worker::{Decision, WorkerHandle, WorkerValue, decide};
 
 /// Returns the lengths of packets on the wire, of which null means 0 each.
 ///
@@ -39,9 +39,7 @@ pub unsafe extern "C" fn firstmatch_classify_headers(
     count: usize,
     decisions: *mut Decision,
 ) -> i32 {
-    guard::call(|| {
-        // SAFETY: the caller's promise.
-        let (mut worker, out) = unsafe { (guard::lease(worker)?, Decisions::new(decisions, count)?) };
+    let push = |worker: &mut WorkerValue| {
         // SAFETY: the caller's promise.
         let (headers, lengths) =
             unsafe { (guard::array(headers, count, "headers")?, guard::array(lengths, count, "lengths")?) };
@@ -52,8 +50,10 @@ pub unsafe extern "C" fn firstmatch_classify_headers(
             // SAFETY: the caller's promise; a header that is not empty is not null.
             worker.worker.push(LinkType::Raw, unsafe { bytes(header, length as usize) });
         }
-        out.fill(&mut worker.worker)
-    })
+        Ok(())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { decide(worker, decisions, count, push) }
 }
 
 /// Checks that the records of a layout are for the rules of a worker.
@@ -91,12 +91,10 @@ pub unsafe extern "C" fn firstmatch_classify_records(
     count: usize,
     decisions: *mut Decision,
 ) -> i32 {
-    guard::call(|| {
-        // SAFETY: the caller's promise.
-        let (mut worker, out) = unsafe { (guard::lease(worker)?, Decisions::new(decisions, count)?) };
+    let push = |worker: &mut WorkerValue| {
         // SAFETY: the caller's promise.
         let (layout, length) = unsafe { (guard::share(layout)?, lengths_of(wire_lengths, count)?) };
-        check_layout(&worker, &layout)?;
+        check_layout(worker, &layout)?;
         let least = layout.least_bytes();
         let span = count.saturating_sub(1).checked_mul(stride).and_then(|bytes| bytes.checked_add(least));
         if span.is_none_or(|bytes| isize::try_from(bytes).is_err()) || (count > 0 && records.is_null()) {
@@ -105,8 +103,10 @@ pub unsafe extern "C" fn firstmatch_classify_records(
         // SAFETY: the caller's promise; the record ends within the span that was checked.
         let record = |index: usize| unsafe { bytes(records.wrapping_add(index * stride), least) };
         push_records(&mut worker.worker, &layout, (0..count).map(record), length)?;
-        out.fill(&mut worker.worker)
-    })
+        Ok(())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { decide(worker, decisions, count, push) }
 }
 
 /// Decides `count` records of a layout, from pointers to them.
@@ -121,22 +121,22 @@ pub unsafe extern "C" fn firstmatch_classify_record_pointers(
     count: usize,
     decisions: *mut Decision,
 ) -> i32 {
-    guard::call(|| {
-        // SAFETY: the caller's promise.
-        let (mut worker, out) = unsafe { (guard::lease(worker)?, Decisions::new(decisions, count)?) };
+    let push = |worker: &mut WorkerValue| {
         // SAFETY: the caller's promise.
         let (layout, length) = unsafe { (guard::share(layout)?, lengths_of(wire_lengths, count)?) };
         // SAFETY: the caller's promise.
         let records = unsafe { guard::array(records, count, "records") }?;
-        check_layout(&worker, &layout)?;
+        check_layout(worker, &layout)?;
         if let Some(index) = records.iter().position(|record| record.is_null()) {
             return Err(Failure::invalid(format!("record {index} is null")));
         }
         // SAFETY: the caller's promise; the pointer is not null.
         let record = |&record: &*const u8| unsafe { bytes(record, layout.least_bytes()) };
         push_records(&mut worker.worker, &layout, records.iter().map(record), length)?;
-        out.fill(&mut worker.worker)
-    })
+        Ok(())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { decide(worker, decisions, count, push) }
 }
 
 /// Checks that every word of a row is one that a packet can have.
@@ -163,12 +163,10 @@ pub unsafe extern "C" fn firstmatch_classify_rows(
     count: usize,
     decisions: *mut Decision,
 ) -> i32 {
-    guard::call(|| {
-        // SAFETY: the caller's promise.
-        let (mut worker, out) = unsafe { (guard::lease(worker)?, Decisions::new(decisions, count)?) };
+    let push = |worker: &mut WorkerValue| {
         // SAFETY: the caller's promise.
         let length = unsafe { lengths_of(wire_lengths, count) }?;
-        let WorkerValue { worker, schemas, .. } = &mut *worker;
+        let WorkerValue { worker, schemas, .. } = worker;
         let found = schemas.get(schema);
         let found = found.ok_or_else(|| Failure::invalid(format!("there are {} schemas", schemas.len())))?;
         if count > 0 && !rows.addr().is_multiple_of(16) {
@@ -182,6 +180,8 @@ pub unsafe extern "C" fn firstmatch_classify_rows(
         for (index, row) in words.chunks_exact(found.stride()).enumerate() {
             worker.push_row(schema, row, length(index));
         }
-        out.fill(worker)
-    })
+        Ok(())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { decide(worker, decisions, count, push) }
 }

@@ -142,6 +142,26 @@ impl Decisions {
     }
 }
 
+/// Decides the `count` packets that `push` adds to the batch of a worker.
+///
+/// `push` adds all of them or none, so that a call that fails leaves nothing behind.
+///
+/// # Safety
+/// `worker` must be null or a handle, and `decisions` as for [`Decisions::new`].
+pub(crate) unsafe fn decide(
+    worker: *mut WorkerHandle,
+    decisions: *mut Decision,
+    count: usize,
+    push: impl FnOnce(&mut WorkerValue) -> Result<(), Failure>,
+) -> i32 {
+    guard::call(|| {
+        // SAFETY: the caller's promise.
+        let (mut worker, out) = unsafe { (guard::lease(worker)?, Decisions::new(decisions, count)?) };
+        push(&mut worker)?;
+        out.fill(&mut worker.worker)
+    })
+}
+
 /// Returns the link type of a number.
 pub(crate) fn link_of(number: u32) -> Result<LinkType, Failure> {
     match u16::try_from(number) {
@@ -182,9 +202,7 @@ pub unsafe extern "C" fn firstmatch_classify_frames(
     count: usize,
     decisions: *mut Decision,
 ) -> i32 {
-    guard::call(|| {
-        // SAFETY: the caller's promise.
-        let (mut worker, out) = unsafe { (guard::lease(worker)?, Decisions::new(decisions, count)?) };
+    let push = |worker: &mut WorkerValue| {
         // SAFETY: the caller's promise.
         let frames = unsafe { self::frames(frames, count) }?;
         let link = link_of(link)?;
@@ -197,8 +215,10 @@ pub unsafe extern "C" fn firstmatch_classify_frames(
                 worker.worker.push_cut(link, frame.as_ref(), length);
             }
         }
-        out.fill(&mut worker.worker)
-    })
+        Ok(())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { decide(worker, decisions, count, push) }
 }
 
 /// Writes the generation of the last batch: the number of commits that it saw.
