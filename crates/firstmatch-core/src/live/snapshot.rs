@@ -54,6 +54,7 @@ impl Built {
     pub(super) fn new(base: &AnyBase, choice: Choice, set: &Lowered, allowed: usize, limits: &Limits) -> Self {
         let base_stats = base.stats();
         debug_assert!(base_stats.bytes.capacity() <= MOST_PARTS);
+        debug_assert_eq!(base.in_place().is_some(), base.kind().changes_in_place());
         let base_bytes = Self::bytes_of(&base_stats);
         let changes_in_place = base.in_place().map(InPlace::most).is_some_and(|most| {
             let more = 2 * (ARC + size_of::<AnyBase>() + most.bytes) - base_bytes;
