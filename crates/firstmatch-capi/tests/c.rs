@@ -1,12 +1,10 @@
 //! Programs in C over the header and the static library, with each compiler that is installed.
 
-mod skip;
-
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use skip::skip;
+use firstmatch_testkit::skip;
 
 const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 /// Libraries that the static library needs, as `rustc --print native-static-libs` says.

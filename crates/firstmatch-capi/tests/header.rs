@@ -1,7 +1,5 @@
 //! The header is the crate's, number by number, and cbindgen makes the same where it is installed.
 
-mod skip;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -66,12 +64,14 @@ fn structs_have_the_sizes_of_c() {
 fn cbindgen_makes_the_same_header() {
     let program = std::env::var("CBINDGEN").unwrap_or_else(|_| "cbindgen".to_owned());
     let Ok(version) = Command::new(&program).arg("--version").output() else {
-        skip::skip("firstmatch.h beside its source: there is no cbindgen (cargo install cbindgen --version ^0.29)");
+        firstmatch_testkit::skip(
+            "firstmatch.h beside its source: there is no cbindgen (cargo install cbindgen --version ^0.29)",
+        );
         return;
     };
     let version = String::from_utf8_lossy(&version.stdout).into_owned();
     if !version.contains(" 0.29.") {
-        skip::skip(&format!("firstmatch.h beside its source: {} is not 0.29", version.trim()));
+        firstmatch_testkit::skip(&format!("firstmatch.h beside its source: {} is not 0.29", version.trim()));
         return;
     }
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("firstmatch.h");

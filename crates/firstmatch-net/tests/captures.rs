@@ -2,7 +2,6 @@
 //!
 //! They come with pcap-parser's source, and from `tests/captures.sh`, which fetches others.
 
-use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use firstmatch_net::source::{self, Capture, Input};
 use firstmatch_net::wire::{LinkType, Outcome};
 use firstmatch_testkit::frames::Frame;
 use firstmatch_testkit::reference::{Notes, compare};
+use firstmatch_testkit::skip;
 
 #[derive(Debug, Default)]
 struct Tally {
@@ -64,16 +64,6 @@ impl Drop for Here<'_> {
 /// Prints past the test runner's capturing, so that everyone who runs the tests sees it.
 fn say(what: &str) {
     let _ignored = writeln!(std::io::stderr(), "{what}");
-}
-
-/// Says what is not tested, and says it again at the end of `ci.sh`.
-fn skip(what: &str) {
-    let line = format!("!! SKIPPED: {what}");
-    say(&line);
-    if let Some(list) = std::env::var_os("FIRSTMATCH_SKIPPED") {
-        let list = OpenOptions::new().create(true).append(true).open(list);
-        list.and_then(|mut list| writeln!(list, "{line}")).expect("the list of what is skipped");
-    }
 }
 
 /// These captures come with a dependency, so that continuous integration always has them.

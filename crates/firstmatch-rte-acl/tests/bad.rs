@@ -3,8 +3,6 @@
 #![expect(unsafe_code, reason = "functions of C; every pointer leads to memory of the test")]
 
 use std::ffi::c_char;
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::process::Command;
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -188,12 +186,7 @@ fn valgrind_finds_nothing() {
     if !found.is_ok_and(|found| found.status.success()) {
         let is_ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty());
         assert!(!is_ci, "there is no valgrind (apt-get install valgrind)");
-        let line = "!! SKIPPED: librte_acl under Valgrind: there is no valgrind (apt-get install valgrind)";
-        let _ignored = writeln!(std::io::stderr(), "{line}");
-        if let Some(list) = std::env::var_os("FIRSTMATCH_SKIPPED") {
-            let list = OpenOptions::new().create(true).append(true).open(list);
-            list.and_then(|mut list| writeln!(list, "{line}")).expect("the list of what is skipped");
-        }
+        firstmatch_testkit::skip("librte_acl under Valgrind: there is no valgrind (apt-get install valgrind)");
         return;
     }
     let mut valgrind = Command::new("valgrind");

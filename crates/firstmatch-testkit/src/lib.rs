@@ -5,7 +5,7 @@
 //! - [`case`] holds packets with the oracle's answers, [`corners`] draws packets where mistakes show, [`generate`]
 //!   draws rule sets, and [`rng`] is the one generator of random bits. [`ids`] sees that no id is given twice.
 //! - [`counter`] counts allocations, [`limit`] ends tests of threads in time, and [`layers`] finds files that import
-//!   each other in a circle.
+//!   each other in a circle. [`skip`] names what is not checked.
 //! - With the feature `net`: [`frames`] has frames of all sorts, [`mod@reference`] another parser to compare with, and
 //!   [`invariants`] what holds for the headers of any frame, and [`ways`] the ways from a frame to a row.
 #![deny(unsafe_code)]
@@ -28,5 +28,8 @@ pub mod limit;
 #[cfg(feature = "net")]
 pub mod reference;
 pub mod rng;
+mod skip;
 #[cfg(feature = "net")]
 pub mod ways;
+
+pub use skip::skip;

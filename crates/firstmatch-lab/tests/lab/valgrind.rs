@@ -2,8 +2,7 @@
 //!
 //! Without Valgrind nothing is tested, which is said; in continuous integration that is a failure.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -17,12 +16,7 @@ fn has_valgrind(test: &str) -> bool {
     }
     let is_ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty());
     assert!(!is_ci, "there is no valgrind (apt-get install valgrind)");
-    let line = format!("!! SKIPPED: {test}: there is no valgrind (apt-get install valgrind)");
-    let _ignored = writeln!(std::io::stderr(), "{line}");
-    if let Some(list) = std::env::var_os("FIRSTMATCH_SKIPPED") {
-        let list = OpenOptions::new().create(true).append(true).open(list);
-        list.and_then(|mut list| writeln!(list, "{line}")).expect("the list of what is skipped");
-    }
+    firstmatch_testkit::skip(&format!("{test}: there is no valgrind (apt-get install valgrind)"));
     false
 }
 

@@ -9,7 +9,7 @@ mod api;
 #[path = "../acl/script.rs"]
 mod script;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::Command;
@@ -106,12 +106,7 @@ fn run(name: &str, original: bool) -> String {
 #[test]
 fn answers_are_those_of_the_original() {
     if !Api::has_original() {
-        let line = "!! SKIPPED: librte_acl beside the original: there is no DPDK (apt-get install dpdk-dev)";
-        let _ignored = writeln!(std::io::stderr(), "{line}");
-        if let Some(list) = std::env::var_os("FIRSTMATCH_SKIPPED") {
-            let list = OpenOptions::new().create(true).append(true).open(list);
-            list.and_then(|mut list| writeln!(list, "{line}")).expect("the list of what is skipped");
-        }
+        firstmatch_testkit::skip("librte_acl beside the original: there is no DPDK (apt-get install dpdk-dev)");
         return;
     }
     let (own, original) = (run("own", false), run("original", true));

@@ -1,10 +1,13 @@
-//! What is not checked is named.
+//! Names of what is not checked.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// Names what is not checked: on the terminal, and in the list of `ci.sh`.
-pub(crate) fn skip(what: &str) {
+/// Names what is not checked: on the terminal, and again at the end of `ci.sh`.
+///
+/// # Panics
+/// If the list of `ci.sh` cannot be written.
+pub fn skip(what: &str) {
     let line = format!("!! SKIPPED: {what}");
     let _ignored = writeln!(std::io::stderr(), "{line}");
     if let Some(list) = std::env::var_os("FIRSTMATCH_SKIPPED") {
