@@ -54,8 +54,9 @@ impl Lowered {
 
     /// Adds a rule that comes behind all rules here, with the regions that it was lowered to elsewhere.
     ///
-    /// It is for programs whose rules are not those of a [`RuleSet`], because [`lower`] would need a copy of them. The
-    /// regions of one rule may overlap. A rule without regions is listed as [unmatchable](Self::unmatchable).
+    /// It is for programs whose rules are not those of a [`RuleSet`](super::RuleSet), because [`lower`](super::lower())
+    /// would need a copy of them. The regions of one rule may overlap. A rule without regions is listed as
+    /// [unmatchable](Self::unmatchable).
     ///
     /// ```
     /// use firstmatch_core::rule::{Lowered, Priority, Region, Regions};
