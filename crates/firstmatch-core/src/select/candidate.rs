@@ -46,6 +46,13 @@ pub enum Outcome {
         /// Tests of a lookup in the worst case.
         tests: usize,
     },
+    /// It takes too much memory for its speed.
+    ///
+    /// It has more than 1 MiB and four times the bytes of another, which takes at most twice as long on any traffic.
+    Heavy {
+        /// Bytes of the candidate.
+        bytes: usize,
+    },
     /// Its build was abandoned: another fits, and this one takes far longer than for most rules.
     LongBuild {
         /// [Region visits](super::Limits::build_visits) made so far.
@@ -83,6 +90,9 @@ impl fmt::Display for Outcome {
             Self::Deep { cap, needed, allowed } => write!(f, "not taken by default: {}", cap.says(*needed, *allowed)),
             Self::HardlyFaster { tests } => {
                 write!(f, "not taken: up to {tests} tests a packet, a hundred times another's, and not twice as fast")
+            }
+            Self::Heavy { bytes } => {
+                write!(f, "not taken: {bytes} bytes, four times another's, and not twice as fast")
             }
             Self::LongBuild { visits } => write!(f, "not taken: unfinished after {visits} region visits"),
             Self::NotAsked => f.write_str("not tried: another was asked for"),

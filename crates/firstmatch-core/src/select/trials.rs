@@ -26,6 +26,14 @@ const SHARE: usize = 16;
 /// A candidate with a hundred times another's tests must be twice as fast on every sort of traffic. The lines of a
 /// lookup count where they are fewer than its tests.
 const DEEP: (usize, f64) = (100, 2.0);
+/// Bytes, factor of bytes and factor of time that rule out a heavy candidate.
+///
+/// A candidate of more than 1 MiB is ruled out by another with at most a quarter of its bytes. That one may take at
+/// most twice as long on every sort of traffic. For example, TupleMerge has eight times the bytes of `bit_select` on
+/// 100,000 addresses of one rule. A large base that ties in the trial loses in practice, because other programs share
+/// the cache.
+const HEAVY: (usize, usize, f64) = (1 << 20, 4, 2.0);
+
 /// Attempts of one choice.
 pub(crate) struct Trials<'a> {
     set: &'a Lowered,
@@ -46,6 +54,7 @@ struct Built {
     base: AnyBase,
     tests: usize,
     lines: usize,
+    bytes: usize,
     badness: f64,
 }
 
@@ -173,7 +182,8 @@ impl<'a> Trials<'a> {
 
     fn built(&self, base: AnyBase) -> Built {
         let stats = base.stats();
-        Built { badness: self.badness(&base), base, tests: stats.worst_tests, lines: stats.worst_lines }
+        let (tests, lines, bytes) = (stats.worst_tests, stats.worst_lines, stats.total_bytes());
+        Built { badness: self.badness(&base), base, tests, lines, bytes }
     }
 
     /// Returns how many times as bad as the default limits the worst case of a base is.
@@ -198,7 +208,9 @@ impl<'a> Trials<'a> {
         });
     }
 
-    /// Drops candidates that are hardly faster for a far worse worst case; [`DEEP`] has the factors.
+    /// Drops candidates that are hardly faster for a far worse worst case or far more memory.
+    ///
+    /// [`DEEP`] and [`HEAVY`] have the factors.
     fn leave_hardly_faster(&mut self, built: &mut Vec<Built>, nanos: &mut Vec<Vec<f64>>) {
         let is_hardly_faster = |at: usize| {
             // A lookup that reads few lines is short, however many rules it tests with them: `bit_vector` tests 512 a line.
@@ -208,7 +220,17 @@ impl<'a> Trials<'a> {
                 others.map(|other| nanos[at].iter().zip(&nanos[other]).all(|(own, of)| own * DEEP.1 <= *of));
             faster.any(|is_faster| !is_faster)
         };
-        let left_out = |at: usize| is_hardly_faster(at).then_some(Outcome::HardlyFaster { tests: built[at].tests });
+        let is_heavy = |at: usize| {
+            let bytes = built[at].bytes;
+            let mut lighter =
+                (0..built.len()).filter(|&other| bytes > HEAVY.0 && bytes >= HEAVY.1 * built[other].bytes);
+            lighter.any(|other| nanos[at].iter().zip(&nanos[other]).all(|(own, of)| *of <= own * HEAVY.2))
+        };
+        let left_out = |at: usize| match built[at] {
+            Built { tests, .. } if is_hardly_faster(at) => Some(Outcome::HardlyFaster { tests }),
+            Built { bytes, .. } if is_heavy(at) => Some(Outcome::Heavy { bytes }),
+            _ => None,
+        };
         let outcomes: Vec<Option<Outcome>> = (0..built.len()).map(left_out).collect();
         for (built, outcome) in built.iter().zip(&outcomes) {
             let candidate = self.of(built.base.kind());
@@ -308,7 +330,7 @@ impl<'a> Trials<'a> {
 
 /// Returns the bytes of candidates that are in memory side by side.
 fn bytes(built: &[Built]) -> usize {
-    built.iter().map(|built| built.base.stats().total_bytes()).sum()
+    built.iter().map(|built| built.bytes).sum()
 }
 
 /// Returns what a base of a kind is built with.

@@ -27,7 +27,7 @@ fn candidate(set: &Lowered, kind: Kind, tests: usize, badness: f64) -> Built {
     let visits = Visits::default();
     let how = build(kind, &Config::default(), usize::MAX, &visits, None);
     let base = kind.build(set, &how).expect("no budget");
-    Built { base, tests, lines: tests, badness }
+    Built { bytes: base.stats().total_bytes(), base, tests, lines: tests, badness }
 }
 
 fn kinds(built: &[Built]) -> Vec<Kind> {
@@ -125,6 +125,30 @@ fn what_is_hardly_faster_is_left() {
     let [select, vector, _, linear] = ALL;
     let (kept, outcomes) = left([([10.0, 10.0], 10), ([5.0, 5.0], 1000), ([5.0, 5.1], 1000), ([9.0, 9.0], 999)]);
     assert_eq!((kept, outcomes[2]), (vec![select, vector, linear], Outcome::HardlyFaster { tests: 1000 }));
+}
+
+/// Four times another's memory, of more than a mebibyte, is kept only where the other takes more than twice as long.
+#[test]
+fn what_is_heavy_is_left() {
+    let set = hosts(20);
+    let config = Config::default();
+    let [select, vector, tuple, linear] = ALL;
+    let mebi = 1 << 20;
+    let left = |each: [([f64; 2], usize); 4]| {
+        let mut trials = Trials::new(&set, &config, usize::MAX, &[]);
+        let of = |(&kind, (_, bytes))| Built { bytes, ..candidate(&set, kind, 1, 0.5) };
+        let mut built: Vec<Built> = ALL.iter().zip(each).map(of).collect();
+        let mut nanos: Vec<Vec<f64>> = each.iter().map(|(nanos, _)| nanos.to_vec()).collect();
+        trials.leave_hardly_faster(&mut built, &mut nanos);
+        (kinds(&built), trials.of(vector).outcome)
+    };
+    let (kept, outcome) =
+        left([([10.0, 10.0], (mebi + 4) / 4), ([5.0, 5.0], mebi + 4), ([5.0, 4.9], mebi + 4), ([9.0, 9.0], mebi)]);
+    assert_eq!((kept, outcome), (vec![select, tuple, linear], Outcome::Heavy { bytes: mebi + 4 }));
+    // Less than four times, and a rival that takes more than twice as long somewhere.
+    let (kept, _) =
+        left([([10.0, 10.0], (mebi + 8) / 4), ([5.0, 5.0], mebi + 7), ([10.1, 5.0], 9), ([9.0, 9.0], mebi)]);
+    assert_eq!(kept, [select, vector, tuple, linear]);
 }
 
 /// Lines count in place of tests where they are fewer: a lookup of few lines is not deep.
