@@ -15,38 +15,9 @@
 //! | `-sskew -dskew` | a level of the tree, the probabilities of one child and of two, the skew |
 //! | `-pcorr` | a level from 1, the probability that the two addresses of a rule agree there too |
 
-use std::fmt;
-
+pub use super::sections::ParameterError;
+use super::sections::{Fault, Word, checked, columns, each, flags, number_of, pair_name, port_pair};
 use super::{Flags, LengthPair, Level, PortClass, PortPair, Ports, Profile, Protocol, Tree};
-
-/// Fault in a parameter file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParameterError {
-    file: String,
-    line: usize,
-    column: usize,
-    message: String,
-}
-
-impl ParameterError {
-    /// Returns the line, counted from 1.
-    pub fn line(&self) -> usize {
-        self.line
-    }
-
-    /// Returns the column in characters, counted from 1.
-    pub fn column(&self) -> usize {
-        self.column
-    }
-}
-
-impl fmt::Display for ParameterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)
-    }
-}
-
-impl std::error::Error for ParameterError {}
 
 /// Reads a parameter file.
 ///
@@ -57,144 +28,28 @@ impl std::error::Error for ParameterError {}
 /// If the text has a fault: the error has the place of the first one and says what was expected there.
 pub fn parse(file: &str, text: &str) -> Result<Profile, ParameterError> {
     let mut reader = Reader::default();
-    let mut section: Option<&str> = None;
-    let mut seen: Vec<&str> = Vec::new();
-    let mut last = Word { text: "", line: 1, column: 1 };
-    let outcome = text.lines().zip(1..).try_for_each(|(line, number)| {
-        let words = words(line, number);
-        let Some(&first) = words.first() else { return Ok(()) };
-        last = *words.last().unwrap_or(&first);
-        if first.text.starts_with('#') {
-            section = None;
-            return Ok(());
+    let is_known = |name: &str| SECTIONS.contains(&name) || port_pair(name).is_some();
+    let read = each(text, is_known, |section, words| reader.line(section, words));
+    let profile = read.and_then(|(seen, last)| {
+        let mut all = SECTIONS.into_iter().map(str::to_owned).chain(PortPair::ALL.map(pair_name));
+        match all.find(|name| !seen.contains(&name.as_str())) {
+            Some(name) => Err(last.says(format!("the file ends without the section `-{name}`"))),
+            None => checked(name_of(file), reader.profile(last)?, last),
         }
-        if let Some(name) = first.text.strip_prefix('-') {
-            let known = SECTIONS.contains(&name) || port_pair(name).is_some();
-            if !known || words.len() > 1 {
-                let wrong = if known { words[1] } else { first };
-                return Err(wrong.fault("the name of a section alone on its line, as `-scale` or `-wc_em`"));
-            }
-            if seen.contains(&name) {
-                return Err(first.fault("a section that was not there before"));
-            }
-            seen.push(name);
-            section = Some(name);
-            return Ok(());
-        }
-        let Some(section) = section else { return Err(first.fault("a line that opens a section, as `-scale`")) };
-        reader.line(section, &words)
     });
-    let all = SECTIONS.into_iter().map(str::to_owned).chain(PortPair::ALL.map(pair_name));
-    let finished = outcome.and_then(|()| match { all }.find(|name| !seen.contains(&name.as_str())) {
-        Some(name) => Err(Fault {
-            at: last.line,
-            column: last.column,
-            message: format!("the file ends without the section `-{name}`"),
-        }),
-        None => reader.profile(last),
-    });
-    let fault = |fault: Fault| ParameterError {
-        file: file.to_owned(),
-        line: fault.at,
-        column: fault.column,
-        message: fault.message,
-    };
-    let mut profile = finished.map_err(fault)?;
+    profile.map_err(|fault| fault.of(file))
+}
+
+/// Returns the name of the profile of a file: its own up to the last dot or `_seed`.
+fn name_of(file: &str) -> &str {
     let base = file.rsplit(['/', '\\']).next().unwrap_or(file);
     let stem = base.strip_suffix("_seed").or_else(|| base.rsplit_once('.').map(|(stem, _)| stem));
-    profile.name = stem.unwrap_or(base).to_owned();
-    // Each number was in its bounds. Still wrong may be shares that sum to zero, or a class without ports.
-    profile.check().map_err(|error| ParameterError {
-        file: file.to_owned(),
-        line: last.line,
-        column: last.column,
-        message: error.to_string(),
-    })?;
-    Ok(profile)
+    stem.unwrap_or(base)
 }
 
 /// Names of the sections, without the 25 sections of prefix lengths.
 const SECTIONS: [&str; 13] =
     ["scale", "prots", "flags", "extra", "spar", "spem", "dpar", "dpem", "snest", "sskew", "dnest", "dskew", "pcorr"];
-
-const CODES: [(&str, PortClass); 5] = [
-    ("wc", PortClass::Wildcard),
-    ("lo", PortClass::Low),
-    ("hi", PortClass::High),
-    ("em", PortClass::Exact),
-    ("ar", PortClass::Range),
-];
-
-fn port_pair(name: &str) -> Option<PortPair> {
-    let class = |code: &str| CODES.iter().find(|(own, _)| *own == code).map(|(_, class)| *class);
-    let (source, destination) = name.split_once('_')?;
-    Some(PortPair::new(class(source)?, class(destination)?))
-}
-
-fn pair_name(pair: PortPair) -> String {
-    let code = |class| CODES.iter().find(|(_, own)| *own == class).map_or("", |(code, _)| code);
-    format!("{}_{}", code(pair.source), code(pair.destination))
-}
-
-/// Part of a line without blanks.
-#[derive(Clone, Copy, Debug)]
-struct Word<'t> {
-    text: &'t str,
-    line: usize,
-    column: usize,
-}
-
-#[derive(Debug)]
-struct Fault {
-    at: usize,
-    column: usize,
-    message: String,
-}
-
-fn words(line: &str, number: usize) -> Vec<Word<'_>> {
-    let mut words = Vec::new();
-    let mut rest = line;
-    loop {
-        rest = rest.trim_start();
-        if rest.is_empty() {
-            return words;
-        }
-        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-        let column = line[..line.len() - rest.len()].chars().count() + 1;
-        words.push(Word { text: &rest[..end], line: number, column });
-        rest = &rest[end..];
-    }
-}
-
-impl<'t> Word<'t> {
-    fn fault(self, expected: &str) -> Fault {
-        let shown: String = self.text.chars().take(40).collect();
-        Fault { at: self.line, column: self.column, message: format!("`{shown}` is not {expected}") }
-    }
-
-    /// Splits the word at the first separator `by`.
-    fn split(self, by: char, expected: &str) -> Result<(Self, Self), Fault> {
-        let (one, other) = self.text.split_once(by).ok_or_else(|| self.fault(expected))?;
-        let column = self.column + one.chars().count() + 1;
-        Ok((Self { text: one, ..self }, Self { text: other, line: self.line, column }))
-    }
-
-    fn number(self, most: u32, what: &str) -> Result<u32, Fault> {
-        let number = self.text.parse().ok().filter(|&number: &u32| number <= most);
-        number.ok_or_else(|| self.fault(&format!("{what}, a number from 0 to {most}")))
-    }
-
-    fn share(self) -> Result<f64, Fault> {
-        let share = self.text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-        share.ok_or_else(|| self.fault("a share, a number from 0 to 1"))
-    }
-
-    fn hex(self) -> Result<u16, Fault> {
-        let digits = self.text.strip_prefix("0x").or_else(|| self.text.strip_prefix("0X"));
-        let value = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
-        value.ok_or_else(|| self.fault("16 bits in hexadecimal, as `0x1000`"))
-    }
-}
 
 /// A protocol and its flags by weight.
 type FlagsOf = (Option<u8>, Vec<(Flags, f64)>);
@@ -223,13 +78,8 @@ impl Reader {
             }
             "prots" => self.protocol(words)?,
             "flags" => {
-                let flags = words[1..].iter().map(|word| {
-                    let (test, share) = word.split(',', "flags and their share, as `0x1000/0x1000,0.5`")?;
-                    let (value, mask) = test.split('/', "flags under a mask, as `0x1000/0x1000`")?;
-                    let (value, mask) = (value.hex()?, mask.hex()?);
-                    Ok((Flags { value: value & mask, mask }, share.share()?))
-                });
-                self.flags.push((protocol_number(words[0])?, flags.collect::<Result<_, Fault>>()?));
+                let all = words[1..].iter().map(|word| flags(*word, Word::share));
+                self.flags.push((number_of(words[0])?, all.collect::<Result<_, Fault>>()?));
             }
             "extra" => {
                 let [number] = columns(words, "the number of further fields alone")?;
@@ -270,7 +120,7 @@ impl Reader {
                 ports.push((pair, share));
             }
         }
-        let number = protocol_number(*number)?;
+        let number = number_of(*number)?;
         self.protocols.push(Protocol { number, share: share.share()?, ports, flags: Vec::new() });
         Ok(())
     }
@@ -316,7 +166,7 @@ impl Reader {
     }
 
     fn profile(self, end: Word<'_>) -> Result<Profile, Fault> {
-        let missing = |what: &str| Fault { at: end.line, column: end.column, message: what.to_owned() };
+        let missing = |what: &str| end.says(what.to_owned());
         let scale = self.scale.filter(|&scale| scale > 0);
         let scale = scale.ok_or_else(|| missing("`-scale` has no number above 0"))?;
         let used = self.protocols.iter().flat_map(|protocol| &protocol.ports).map(|(pair, _)| *pair);
@@ -364,19 +214,4 @@ impl Reader {
             repeats: super::Repeats::Never,
         })
     }
-}
-
-/// Returns exactly `N` words, or a fault.
-fn columns<'w, 't, const N: usize>(words: &'w [Word<'t>], what: &str) -> Result<&'w [Word<'t>; N], Fault> {
-    let found = words.get(..N).and_then(|found| found.try_into().ok());
-    match (found, words.get(N)) {
-        (Some(found), None) => Ok(found),
-        (_, Some(more)) => Err(more.fault(&format!("the end of the line: expected {what}"))),
-        (None, None) => Err(words[0].fault(&format!("{what}: the line ends too early"))),
-    }
-}
-
-fn protocol_number(word: Word<'_>) -> Result<Option<u8>, Fault> {
-    let number = word.number(255, "a protocol")? as u8;
-    Ok((number != 0).then_some(number))
 }

@@ -47,9 +47,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::PortClass::{Exact as Em, High as Hi, Range as Ar, Wildcard as Wc};
 use super::Profile;
-use super::figures::{Figures, Values};
 
 /// Numbers of rules of the sets of Liu et al.
 ///
@@ -61,47 +59,9 @@ pub const PAPER_SIZES: [usize; 7] = [1000, 2000, 3000, 5700, 8050, 12_000, 17_00
 /// Sets of other sizes can be generated. Smaller ones suit tests; the trees of larger ones grow as in ClassBench.
 pub const SIZES: RangeInclusive<usize> = 1000..=17_000;
 
-#[rustfmt::skip]
-const FIGURES: Figures = Figures {
-    scale: 17_000,
-    protocols: &[
-        (0, 100.0, &[
-            (Wc, Em, 42.0), (Wc, Wc, 35.0), (Wc, Hi, 7.0), (Wc, Ar, 6.0), (Em, Wc, 4.0), (Hi, Em, 4.0), (Em, Em, 2.0),
-        ]),
-    ],
-    flags: &[],
-    source_ports: Values { services: 12, ranges: 0, others: 0 },
-    destination_ports: Values { services: 6, ranges: 4, others: 0 },
-    lengths: &[
-        (Wc, Wc, &[
-            (24, 24, 24.0), (16, 24, 10.0), (24, 16, 10.0), (16, 16, 8.0), (0, 24, 6.0), (24, 0, 6.0), (19, 24, 4.0),
-            (22, 22, 4.0), (24, 19, 4.0), (24, 32, 4.0), (32, 24, 4.0), (20, 23, 3.0), (23, 20, 3.0), (0, 16, 2.0),
-            (16, 0, 2.0), (32, 32, 2.0), (8, 24, 1.0), (24, 8, 1.0),
-        ]),
-        (Wc, Em, &[
-            (24, 24, 24.0), (24, 32, 14.0), (16, 24, 12.0), (16, 32, 6.0), (19, 24, 6.0), (22, 24, 6.0), (32, 32, 6.0),
-            (0, 24, 5.0), (0, 32, 5.0), (24, 16, 4.0), (24, 22, 4.0), (24, 28, 4.0), (32, 24, 4.0),
-        ]),
-        (Em, Wc, &[
-            (24, 24, 40.0), (32, 24, 30.0), (28, 24, 10.0), (32, 0, 10.0), (32, 16, 10.0),
-        ]),
-        (Em, Em, &[
-            (24, 24, 40.0), (32, 32, 25.0), (32, 24, 20.0), (24, 32, 15.0),
-        ]),
-        (Hi, Em, &[
-            (16, 24, 40.0), (24, 24, 40.0), (24, 32, 20.0),
-        ]),
-    ],
-    other_lengths: &[(24, 24, 40.0), (16, 24, 30.0), (24, 32, 30.0)],
-    nesting: (5, 5),
-    source: &[(0, 1.0, 0.3), (4, 0.8, 0.5), (8, 0.5, 0.5), (16, 0.4, 0.5)],
-    destination: &[(0, 1.0, 0.3), (4, 0.7, 0.5), (8, 0.3, 0.6), (16, 0.45, 0.5), (20, 0.5, 0.4), (24, 0.6, 0.4)],
-    correlation: &[(0, 0.5)],
-};
-
 impl Profile {
     /// Returns the profile `core`, classifiers of core routers over four fields: see [`core`](super::core).
     pub fn core() -> Self {
-        Self { has_protocol: false, ..FIGURES.profile("core") }
+        Self::built_in("core", include_str!("../../profiles/core.txt"))
     }
 }

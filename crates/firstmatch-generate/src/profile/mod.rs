@@ -16,8 +16,8 @@ mod builtin;
 pub(crate) mod check;
 pub mod classbench;
 pub mod core;
-mod figures;
-mod full;
+mod sections;
+mod short;
 mod smooth;
 
 use std::fmt;
