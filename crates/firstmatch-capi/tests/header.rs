@@ -36,6 +36,41 @@ fn functions_of_the_header_are_those_of_the_crate() {
     assert_eq!(declared.into_iter().collect::<Vec<_>>(), frozen.lines().collect::<Vec<_>>());
 }
 
+/// Returns every declaration of a header on a line of its own, without comments.
+fn declarations(header: &str) -> BTreeSet<String> {
+    let is_code = |line: &&str| !["//", "/*", "#", "extern \"C\"", "}  //"].iter().any(|begin| line.starts_with(begin));
+    let mut depth = 0;
+    let code: Vec<&str> = header.lines().map(str::trim).filter(is_code).collect();
+    let code = code.join(" ");
+    let each = code.split_inclusive(|character| {
+        depth += i32::from(character == '{') - i32::from(character == '}');
+        character == ';' && depth == 0
+    });
+    let each = each.map(|declaration| declaration.split_whitespace().collect::<Vec<_>>().join(" "));
+    each.filter(|declaration| declaration.ends_with(';')).collect()
+}
+
+/// A program that was compiled with an older header of the same number finds all that it calls, word for word.
+///
+/// With `FREEZE=1` the declarations of a new number are written down.
+#[test]
+fn the_number_of_the_interface_rises_before_a_declaration_changes() {
+    let now = declarations(&header());
+    let path = Path::new(FOLDER).join(format!("tests/abi/{FIRSTMATCH_ABI_VERSION}.txt"));
+    if std::env::var_os("FREEZE").is_some() && !path.exists() {
+        fs::write(&path, now.iter().map(|line| format!("{line}\n")).collect::<String>()).expect("a file");
+    }
+    let frozen = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let gone: Vec<&str> = frozen.lines().filter(|line| !now.contains(*line)).collect();
+    assert!(gone.is_empty(), "without a new FIRSTMATCH_ABI_VERSION these may not change: {gone:#?}");
+    let functions =
+        frozen.lines().filter(|line| line.contains(" firstmatch_") || line.contains("*firstmatch_")).count();
+    assert!(functions >= 65, "{functions} functions");
+    // A change of one parameter is a change.
+    let other = header().replacen("uint32_t firstmatch_abi_version(void)", "uint64_t firstmatch_abi_version(void)", 1);
+    assert_ne!(declarations(&other), now);
+}
+
 #[test]
 fn numbers_never_change() {
     let frozen = fs::read_to_string(Path::new(FOLDER).join("tests/numbers.txt")).expect("the frozen list");
