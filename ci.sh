@@ -124,15 +124,17 @@ has_dpdk() { pkg-config --exists libdpdk 2>/dev/null; }
 
 # The shared libraries for C programs, and DPDK's own programs over them beside the original.
 stage_rte_acl() {
-    local target=${CARGO_TARGET_DIR:-target}
+    local target
+    target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
     PROFILE=release crates/firstmatch-rte-acl/link.sh "$target/rte-acl"
     crates/firstmatch-rte-acl/tests/programs.sh "$target/rte-acl"
 }
 
 # The library for C programs as it is installed: its symbols, and examples in C and C++ over it.
 stage_capi() {
-    local target=${CARGO_TARGET_DIR:-target}
-    PROFILE=release crates/firstmatch-capi/link.sh "$(realpath -m "$target")/capi"
+    local target
+    target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+    PROFILE=release crates/firstmatch-capi/link.sh "$target/capi"
     crates/firstmatch-capi/tests/installed.sh "$target/capi"
 }
 
