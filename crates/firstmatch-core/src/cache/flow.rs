@@ -1,23 +1,22 @@
-//! Flow cache: keeps a classifier's answer for a key, for the next packet with this very key.
+//! Flow cache: keeps a classifier's answers by key, for later packets with the same key.
 //!
 //! # Idea
 //! Packets come in flows, and all packets of a flow have the same key. [`FlowCache`] keeps whole keys, each with the
-//! match, if any, that the classifier behind it gave. A key that is there is answered from there, so that a hit is
-//! exact. A cache of rules would not be, because a rule that matched one packet may be the wrong one for the next
-//! (section III-D2).
+//! answer of the classifier behind it. A key that it has is answered from the cache, so that a hit is exact. A cache of
+//! rules would not be exact, because a rule that matched one packet may be the wrong one for the next (section III-D2).
 //!
-//! Entries belong to a generation. Every change of the rules begins a new one, and an entry of another is a miss. The
-//! cache notices changes made through it, and changes that the classifier reports by its
-//! [`version`](crate::Engine::version), which is read once a batch.
+//! Entries belong to a generation. Every change of the rules begins a new one, and an entry of an older one is a miss.
+//! The cache notices changes made through it, and changes that the classifier reports by its
+//! [`version`](crate::Engine::version), which is read once per batch.
 //!
 //! So in front of a [`live::Engine`](crate::live::Engine) the caller need not report commits. Every batch that starts
-//! after a commit has returned answers by it. A batch during which a commit comes may have answers from before and
-//! after it, key by key.
+//! after a commit has returned gets answers from after the commit. A batch during which a commit comes may have answers
+//! from before and after it, key by key.
 //!
 //! Traffic whose keys do not come again gains nothing and pays for every miss. An engine may also be faster than the
-//! cache in front of it. So the cache steps aside, which lets lookups bypass it, and goes on trial now and then. The
-//! hashes of some keys tell at little cost whether they come again. If so, a clock tells how long stretches of lookups
-//! take without the cache and with it, and the cache stays where it is faster.
+//! cache in front of it. So the cache may *step aside*: lookups bypass it, apart from a trial now and then. In a trial
+//! the hashes of some keys show at little cost whether keys come again. If they do, stretches of lookups are timed
+//! without the cache and with it, and the cache stays if it is faster.
 //!
 //! A verdict holds for a while, twice as long each time it is confirmed. A cache that stays goes on trial at once when
 //! far fewer keys hit. Answers are the same with and without the cache.
@@ -28,7 +27,7 @@
 //! - *Entries*: the words of a key, the number of its generation and the match. They take whole cache lines, one for
 //!   keys of up to 11 words (the 5-tuples of IPv4 and of IPv6).
 //!
-//! For example, the default 16,384 entries of one line and 2,048 sets take 1.1 MiB a thread.
+//! For example, the default 16,384 entries of one line and 2,048 sets take 1.1 MiB per thread.
 //!
 //! # Cost
 //! A hit touches two cache lines. 64 keys are taken together in three stages: hash, compare tags, compare keys. Each
@@ -37,8 +36,8 @@
 //! the copy of a key, whatever the packets are.
 //!
 //! A full set replaces a key that was not used recently. A new generation costs nothing by itself, but every key misses
-//! once afterwards, whatever the change was. After 2^32 generations the cache is emptied. So it pays
-//! only if rules stay unchanged for many times more packets than it has entries. Otherwise it turns itself off.
+//! once afterwards, whatever the change was. After 2^32 generations the cache is emptied. So it pays only if rules stay
+//! unchanged for many times more packets than it has entries. Otherwise it turns itself off.
 //!
 //! Keys that come again are fast in any engine, because the engine's memory is in the first caches by then. In front of
 //! [`tuple`](mod@crate::engines::tuple), a hit takes less than half of a lookup. But a lookup in
@@ -54,8 +53,8 @@
 //! - A change does not flush the cache but begins a generation, which is the same to every lookup and costs O(1).
 //! - The paper stores "the most frequently seen flows" and does not say how they are found. Here a flow stays if it
 //!   comes again before its set is full of newer ones.
-//! - The paper's cache is always asked, as ours by [`Config::paper`]. On some traffic the authors' lookups are slower with
-//!   it than without (Table V).
+//! - The paper's cache is always asked, as ours is with [`Config::paper`]. On some traffic the authors' lookups are
+//!   slower with it than without (Table V).
 
 mod config;
 #[cfg(test)]
@@ -130,7 +129,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
         &self.inner
     }
 
-    /// Returns the classifier behind the cache, to be changed, but for its schema.
+    /// Returns the classifier behind the cache for changes; its schema has to stay the same.
     ///
     /// It begins a generation, so that nothing cached before is used afterwards.
     pub fn inner_mut(&mut self) -> &mut C {
@@ -138,17 +137,17 @@ impl<C: Classifier + 'static> FlowCache<C> {
         &mut self.inner
     }
 
-    /// Returns the number of the generation whose entries count.
+    /// Returns the number of the current generation, whose entries count.
     ///
-    /// No two states of rules in this process share one.
+    /// No two states of rules in this process have the same number.
     pub fn generation(&self) -> u64 {
         self.generation.get()
     }
 
-    /// Begins a generation: batches that start when this has returned use nothing cached before.
+    /// Begins a generation: batches that start after this has returned use nothing cached before.
     ///
-    /// The owner of the classifier calls it after each change behind the cache's back that the classifier's
-    /// [version](crate::Engine::version) does not report.
+    /// The owner of the classifier has to call it after each change that is not made through the cache and that the
+    /// classifier's [version](crate::Engine::version) does not report.
     pub fn begin_generation(&self) {
         self.generation.begin();
     }
@@ -197,7 +196,7 @@ impl<C: Classifier + 'static> Engine for FlowCache<C> {
 
     /// Whether a scratch is made for this configuration.
     ///
-    /// One of other rules fits too, because its entries are of another generation.
+    /// A scratch of other rules fits, too, because its entries are of another generation.
     fn fits(&self, scratch: &Flows) -> bool {
         scratch.shape == self.shape
     }
@@ -280,8 +279,8 @@ impl Flows {
     fn new(config: &Config, schema: &Schema, inner: Scratch) -> Self {
         let (key_words, stride) = (schema.words().len(), schema.stride());
         let (sets, ways) = (config.sets(), config.ways());
-        // Memory that is written here is there when lookups come. Otherwise the first packet of each page would cost a
-        // page fault, which takes far longer than a lookup.
+        // Written here, the memory has its pages when lookups come. Otherwise the first packet of each page would cost
+        // a page fault, which takes far longer than a lookup.
         let touched = Line([1; LINE_WORDS]);
         let mut entries = vec![touched; sets * ways * lines_per_entry(key_words)].into_boxed_slice();
         entries.fill(Line::default());
@@ -301,7 +300,7 @@ impl Flows {
         }
     }
 
-    /// Goes over to another generation.
+    /// Switches to the generation `generation`.
     #[inline]
     fn begin(&mut self, generation: (u64, u64)) {
         if self.generation == generation {
@@ -309,14 +308,14 @@ impl Flows {
         }
         (self.generation, self.era) = (generation, self.era.wrapping_add(1));
         if self.era == 0 {
-            // Numbers come again, so entries that still bear one must go.
+            // Era numbers start over, so entries that still bear one must go.
             self.entries.fill(Line::default());
             self.era = 1;
         }
     }
 }
 
-/// Kernel that notes hashes of keys and counts hashes that were there.
+/// Kernel that notes hashes of keys and counts the hashes that were noted before.
 struct Note<'a> {
     flows: &'a mut Flows,
     keys: Keys<'a>,
@@ -358,7 +357,7 @@ struct Lookup<'a> {
 impl Kernel for Lookup<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        // Loops over the words of a row are slow where their number is not known to the compiler.
+        // Loops over the words of a row are slow unless the compiler knows their number.
         match self.keys.key_words() {
             5 => self.run_over::<I, 5>(isa),
             11 => self.run_over::<I, 11>(isa),
@@ -445,7 +444,7 @@ impl Lookup<'_> {
         misses.ask(self.inner, inner, key_words);
         for ((row, key, answer), hash) in misses.take(stride).zip(&*hashes) {
             let (before, hash) = (&mut self.best[key as usize], *hash);
-            // If it beat nothing, its own answer is unknown, because only that it is no better is known.
+            // If it beat nothing, its own answer is unknown: it is only known to be no better.
             let keep = before.is_none() | (answer != *before);
             *before = answer;
             if keep {

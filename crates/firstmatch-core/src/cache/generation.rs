@@ -1,11 +1,11 @@
-//! Generations of a cache: what its entries belong to.
+//! Generations of a cache: states of the rules, to which its entries belong.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::engine::Classifier;
 use crate::engine::generation::fresh_generation;
 
-/// Number of the state of rules whose answers count, which no other state in this process has.
+/// Number of the current state of the rules; no other state in this process has it.
 #[derive(Debug)]
 pub(super) struct Generation(AtomicU64);
 
@@ -18,13 +18,13 @@ impl Generation {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Begins a generation: batches that start when this has returned use nothing cached before.
+    /// Begins a generation: batches that start after this has returned use nothing cached before.
     pub(super) fn begin(&self) {
         // A maximum, because the thread with the smaller number may come last.
         self.0.fetch_max(fresh_generation(), Ordering::AcqRel);
     }
 
-    /// Returns what answers belong to: the generation, and the version of the classifier behind the cache.
+    /// Returns the state that answers belong to: the generation, and the version of the classifier behind the cache.
     pub(super) fn state(&self, inner: &dyn Classifier) -> (u64, u64) {
         (self.get(), inner.version())
     }

@@ -4,7 +4,7 @@
 //! size. A cache never changes an answer.
 //!
 //! # Which cache pays
-//! It depends on what comes again. The definition `caches` of the lab has a table of both before three engines.
+//! It depends on which packets come again. The definition `caches` of the lab measures both before three engines.
 //!
 //! | traffic | [flow cache](flow) | [rule cache](rule) |
 //! |---|---|---|
@@ -13,9 +13,10 @@
 //! | new keys of many rules | misses | misses |
 //! | many commits | misses after each | has to make its boxes anew after each |
 //!
-//! A hit saves the more, the slower the engine is and the fewer packets a call has. A cache that does not pay steps aside.
-//! Here is a lookup in ns of 1,000 rules in batches of 32: alone, behind 24 boxes, behind a flow cache. Each pass begins
-//! with an empty cache, so it includes what learning costs, and the noise floor is up to 24 % (definition `caches`).
+//! A hit saves the more, the slower the engine is and the fewer packets a call has. A cache that does not pay steps
+//! aside. The table has the ns of a lookup in 1,000 rules, in batches of 32: of the engine alone, behind 24 boxes, and
+//! behind a flow cache. Each pass begins with an empty cache, so it includes the cost of learning, and the noise floor
+//! is up to 24 % (definition `caches`).
 //!
 //! | traffic | `bit_select` | tree, one by one | `linear` |
 //! |---|---|---|---|
@@ -25,7 +26,8 @@
 //! | Zipf 2.0 | 9, 16, 12 | 46, 26, 50 | 277, 88, 183 |
 //! | flows | 12, 19, 13 | 50, 58, 25 | 196, 256, 65 |
 //!
-//! So boxes pay before an engine slower than some 30 ns, if few rules have most packets; before `bit_select` they do not.
+//! So boxes pay before an engine slower than some 30 ns, if few rules match most packets; before `bit_select` they do
+//! not.
 //! For example, 20 boxes hold 94 % of packets whose rules follow Zipf's law with exponent 2, in the median of 21 sets
 //! (record of the paper Storm), and few of packets that are uniform over the rules.
 //!

@@ -1,9 +1,9 @@
-//! Rule cache: a few boxes of keys that have one answer, which are proved from the rules.
+//! Rule cache: a few boxes of keys with one answer each, which are proved from the rules.
 //!
 //! # Idea
 //! Skewed traffic goes to few rules. A *box* is an interval for each key word, all of whose keys have the same first
-//! rule. [`RuleCache`] compares a packet with some boxes before it asks the classifier behind it. So a packet that no
-//! cache has seen may be answered, too, unlike in a [flow cache](crate::cache::flow).
+//! rule. [`RuleCache`] compares a packet with some boxes before it asks the classifier behind it. So unlike a [flow
+//! cache](crate::cache::flow), it may answer a packet whose key it has never seen.
 //!
 //! Boxes come from samples of the traffic. A sample that lies in no box makes one: the region of its rule, from which the
 //! regions of better rules are cut away ([`Growth::Carve`]). For example, rule 1 is ports 1 to 9 and the better rule 0 is
@@ -13,30 +13,31 @@
 //! that packets are compared with them. A block of eight is left out if it would answer too few of the packets that reach
 //! it ([`Config::least_share`]).
 //!
-//! All that the cache asks of the rules is [`Overlaps`]: which regions a box meets. It is a list of its own
-//! ([`RuleCache::over`]), or another structure over the same rules ([`RuleCache::new`]). Before rules that change while
-//! other threads look up, it is the lists of [`live::Engine::overlaps`](crate::live::Engine::overlaps).
+//! The cache asks only one thing of the rules, by [`Overlaps`]: which regions a box meets. It searches a list of its
+//! own ([`RuleCache::over`]), or another structure over the same rules ([`RuleCache::new`]). If the rules change while
+//! other threads look up, it searches the lists of [`live::Engine::overlaps`](crate::live::Engine::overlaps).
 //!
-//! The work for a box is cut in slices: a batch tests 16 regions for each of its packets at most ([`Config::tests`]). So
-//! the time of a batch is bounded whatever the traffic is. Only the region of the sample's own rule is looked for at
-//! once, among all regions of that rule.
+//! The work for a box is cut in slices: a batch tests 16 regions for each of its packets at most ([`Config::tests`]).
+//! So the time of a batch is bounded whatever the traffic is. Only the search for the region of the sample's own rule
+//! is not cut: it goes through all regions of that rule.
 //!
-//! A cache that does not pay steps aside as a flow cache does: trials with a clock decide, after half of some packets
-//! have hit.
+//! A cache that does not pay steps aside as a flow cache does: once half of some noted packets would have hit, trials
+//! with a clock decide.
 //!
 //! # Layout in memory
 //! All but the list of regions is in the scratch of a thread.
-//! - *Published boxes*: for each block of eight a cache line a key word, eight `lo` and eight `hi`, and nine answers.
+//! - *Published boxes*: each block of eight has a cache line per key word, with eight `lo` and eight `hi`, and nine
+//!   answers.
 //! - *Evolving boxes*: bounds, answer and weight, at most one for each sample of the window. For the 5-tuple of IPv4 each
 //!   takes some 64 bytes.
 //! - *Regions*: blocks of eight as in the overflow list of [`tuple`](mod@crate::engines::tuple), some 113 bytes each for
 //!   the 5-tuple of IPv4.
 //!
 //! # Cost
-//! A block takes a comparison of eight intervals a key word for each packet that reaches it, without a branch. Keys that
-//! are in no box are gathered and go to the classifier in batches of up to 128.
+//! A block takes a comparison of eight intervals per key word for each packet that reaches it, without a branch. Keys
+//! that are in no box are gathered and go to the classifier in batches of up to 128.
 //!
-//! Every change of the rules forgets all boxes, so that it is for rules that seldom change.
+//! Every change of the rules forgets all boxes, so the cache suits rules that seldom change.
 //!
 //! # Invariants
 //! - Every key of a box has the box's answer (`tests::boxes_hold_keys_of_one_answer`).
@@ -50,8 +51,8 @@
 //!
 //! # Deviations
 //! - Boxes are carved by default. [`Growth::Grow`] is the paper's Algorithm 1.
-//! - The cache is per thread, and samples are packets of that thread. The paper has a thread that updates the cache of all,
-//!   which [`BoxUpdater`] is for.
+//! - The cache is per thread, and samples are packets of that thread. In the paper one thread updates the cache of all
+//!   threads; [`BoxUpdater`] is for that.
 //! - The paper merges rules of one action. Here a box has one rule, so that counts of rules stay true.
 //! - The paper's search ends at the first box that holds a packet; ours ends with the block.
 
@@ -164,9 +165,10 @@ impl<C: Classifier + 'static> RuleCache<C> {
 
     /// Puts a cache in front of the classifier `inner`, which proves boxes by `rules`.
     ///
-    /// `rules` has the regions of the classifier's rules, and the [version](crate::Engine::version) of the classifier tells
-    /// of every change. [`live::Engine::overlaps`](crate::live::Engine::overlaps) is one. A search that allocates, such
-    /// as that of a [`CutTree`](crate::engines::cut_tree::CutTree), does so in the lookups that make boxes.
+    /// `rules` must have the regions of the classifier's rules, and the [version](crate::Engine::version) of the
+    /// classifier must report every change. [`live::Engine::overlaps`](crate::live::Engine::overlaps) is one such
+    /// search. A search that allocates, such as that of a [`CutTree`](crate::engines::cut_tree::CutTree), does so in
+    /// the lookups that make boxes.
     ///
     /// # Errors
     /// If this machine lacks the forced instruction set.
@@ -208,7 +210,7 @@ impl<C: Classifier + 'static> RuleCache<C> {
     fn look_up(&self, scratch: &mut Sampled, keys: &Keys<'_>, best: &mut [Option<Match>], is_aside: bool) {
         let lookups = best.len();
         // Read before the boxes, and before answers and regions are found for new ones, which are thus at least as new.
-        // Because a version never comes again, boxes that are answered from are of the rules of this state alone.
+        // Because a version never comes again, all boxes that give answers are of the rules of this state.
         scratch.begin(self.generation.state(&self.inner));
         let sample = scratch.updater.sample_of(lookups).map(|at| (at, best[at]));
         if is_aside {
@@ -232,7 +234,7 @@ impl<C: Classifier + 'static> RuleCache<C> {
         self.learn(scratch, keys, best, sample);
     }
 
-    /// Takes the sample of a batch, and goes on with its box.
+    /// Takes the sample of a batch, and continues the work for its box.
     fn learn(
         &self,
         scratch: &mut Sampled,
@@ -243,7 +245,7 @@ impl<C: Classifier + 'static> RuleCache<C> {
         let updater = &mut scratch.updater;
         let mut is_new = false;
         if let Some((at, before)) = sample {
-            // If it beat nothing, its own answer is unknown, because only that it is no better is known.
+            // If it beat nothing, its own answer is unknown: it is only known to be no better.
             if before.is_none() || best[at] != before {
                 is_new |= updater.take(keys.row(at), best[at]);
             }
@@ -278,7 +280,7 @@ impl<C: Classifier + 'static> Engine for RuleCache<C> {
 
     /// Whether a scratch is made for this configuration.
     ///
-    /// One of other rules fits too, because its boxes are of another generation.
+    /// A scratch of other rules fits, too, because its boxes are of another generation.
     fn fits(&self, scratch: &Sampled) -> bool {
         scratch.shape == self.shape
     }
@@ -294,19 +296,20 @@ impl<C: Classifier + 'static> Engine for RuleCache<C> {
         let mut stats = self.inner.stats();
         stats.bytes.push(match &self.rules {
             Rules::Own(list) => ("regions", list.bytes()),
-            // The search itself, behind two counts; the engine or the live rules that it searches count the rest.
+            // The search itself with two reference counts; the engine or the live rules that it searches count the
+            // rest.
             Rules::Shared(search) => ("search", 2 * size_of::<usize>() + size_of_val(&**search)),
         });
         let blocks = self.config.boxes().div_ceil(BLOCK);
         stats.worst_tests += blocks * BLOCK;
-        // A block is a line a word and three of answers.
+        // A block takes one line per word and three lines of answers.
         stats.worst_lines += blocks * (self.schema.words().len() + 3);
         stats
     }
 
-    /// Counts hits and misses of the boxes, and comparisons if they went box by box, the heaviest first.
+    /// Counts hits and misses of the boxes, and comparisons as if they went box by box, the heaviest first.
     ///
-    /// Copies of the last box in its block count for a key in no box.
+    /// For a key in no box, copies of the last box in its block count, too.
     fn count(&self, scratch: &mut Sampled, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
         scratch.begin(self.generation.state(&self.inner));
         let (mut hits, mut compared) = (0, 0);
@@ -389,7 +392,7 @@ impl Sampled {
         }
     }
 
-    /// Goes over to another state of the rules.
+    /// Switches to the state `state` of the rules.
     #[inline]
     fn begin(&mut self, state: (u64, u64)) {
         if self.state != state {
@@ -435,7 +438,7 @@ struct Lookup<'a> {
 impl Kernel for Lookup<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        // Loops over the words of a row are slow where their number is not known to the compiler.
+        // Loops over the words of a row are slow unless the compiler knows their number.
         match self.keys.key_words() {
             5 => self.run_over::<I, 5>(isa),
             11 => self.run_over::<I, 11>(isa),

@@ -4,9 +4,9 @@
 //! window, the cache counts how many of their keys would hit, and where these are too few it steps aside. For example,
 //! of 512 noted keys at least 8 must hit a flow cache of 16,384 entries.
 //!
-//! Otherwise the engine alone is timed, then the engine with the cache in front, window by window. The cache stays as
-//! soon as a window with it is faster. It steps aside if a window takes far longer, or if it has been tried for as many
-//! lookups as it takes to fill it.
+//! A verdict holds for a time, then there is another trial. First the batches go past the cache. For a quarter of a
+//! window, the cache counts how many of their keys would hit, and it steps aside if these are too few. For example, of
+//! 512 noted keys at least 8 must hit a flow cache of 16,384 entries.
 
 use std::time::Instant;
 
@@ -15,13 +15,13 @@ use std::time::Instant;
 pub struct Counts {
     /// Lookups answered by the cache.
     pub hits: u64,
-    /// Lookups that the cache was asked in vain.
+    /// Lookups that the cache could not answer.
     pub misses: u64,
     /// Lookups past the cache, because it had stepped aside or the engine alone was on trial.
     pub passed_by: u64,
 }
 
-/// Numbers of lookups by which trials go.
+/// Numbers of lookups that set the course of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// Whether the cache may step aside; if not, all packets go through it.
@@ -61,8 +61,8 @@ const ALONE: usize = 4;
 const HOPELESS: f64 = 3.0;
 /// Minimum number of lookups that are timed together; one group in `ONE_IN` is timed.
 ///
-/// A group goes from the start of a batch to the end of the same or a later one. Apart, small batches would take longer
-/// than one behind the other.
+/// A group goes from the start of a batch to the end of the same or a later one. Timed one by one, small batches would
+/// take longer than in a row.
 const GROUP: usize = 64;
 const ONE_IN: usize = 4;
 /// Maximum number of groups of a window that count.
@@ -71,7 +71,7 @@ const GROUPS: usize = 15;
 #[derive(Debug)]
 pub(super) struct Trial {
     pace: Pace,
-    /// Counts without those of the pause.
+    /// Counts, without the lookups of the current pause.
     counts: Counts,
     phase: Phase,
     /// Lookups to the end of the window; 0 while the cache has stepped aside.
@@ -264,7 +264,7 @@ impl Times {
 
     /// Returns the median of the groups in nanoseconds a lookup; 0 without any group.
     ///
-    /// It is the median, because disturbances by the rest of the machine are in one or two of the few groups.
+    /// The reason is that the rest of the machine disturbs one or two of the few groups.
     fn median(mut self) -> f64 {
         let groups = &mut self.groups[..self.count];
         groups.sort_unstable_by(f64::total_cmp);

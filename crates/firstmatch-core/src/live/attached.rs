@@ -1,6 +1,6 @@
-//! Table of what a decision needs of a rule beyond its match: action, source line and a value of the user's own.
+//! Table of the data that rules attach to decisions: action, source line and a value set by the user.
 //!
-//! Each replica has its own table, so a batch finds the entries of its own generation even where a slot is reused.
+//! Each replica has its own table, so a batch finds the entries of its own generation even if a slot is reused.
 
 use std::num::NonZeroU32;
 
@@ -34,7 +34,7 @@ pub struct Attached {
 impl Attached {
     const VACANT: Self = Self { action: Action::Match, line: None, value: 0 };
 
-    /// Returns what a rule attaches to its decisions.
+    /// Returns the attached data of a rule.
     pub(super) fn of(rule: &RuleSpec) -> Self {
         Self { action: rule.action, line: rule.line, value: rule.value }
     }

@@ -1,4 +1,4 @@
-//! Building bases with what belongs to them.
+//! Builds parts: a base with its tombstones, overlay, filter and list of regions.
 
 use super::attached::Attachments;
 use super::config::Config;
@@ -35,10 +35,10 @@ pub(super) fn first(
     Ok(State { generation: 0, epoch: 0, parts, attached })
 }
 
-/// Builds a base and what belongs to it, where `reserved` bytes of the budget are taken.
+/// Builds the part of one schema; `reserved` bytes of the budget are already taken.
 ///
-/// The reserved bytes include its tombstones and overlay. The bytes of the base, its filters and its lists of regions are
-/// added to `reserved`; `before` describes the base that it replaces.
+/// `reserved` includes the tombstones and overlay of this part. This function adds the bytes of the base, its filters
+/// and its lists of regions. `before` describes the base that the new one replaces.
 pub(super) fn new_part(
     set: &Lowered,
     config: &Config,

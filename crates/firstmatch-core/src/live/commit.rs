@@ -17,7 +17,7 @@ use crate::rule::{Lowered, Regions};
 use crate::select::FEW;
 use crate::select::choice::Before;
 
-/// The writer's side of all schemas: commits, rebuilds and what they need.
+/// The writer's state for all schemas: commits, rebuilds and their inputs.
 #[derive(Debug)]
 pub(super) struct Changer {
     pub(super) shared: Arc<Shared>,
@@ -55,10 +55,10 @@ struct Sizes {
     /// Number of rules inserted into the base and removed from it in place.
     in_place: usize,
     is_short_of_room: bool,
-    /// Whether another base may suit the rules: most are gone, or a wide one.
+    /// Whether another base may suit the rules better: most rules are gone, or a wide rule is.
     ///
-    /// That is, fewer than half of the rules that the base was built from are left, or one of its wide rules is gone. A
-    /// base of at most [`FEW`] rules suits whatever is left.
+    /// That is, fewer than half of the rules that the base was built from are left, or one of its wide rules is gone.
+    /// It is always false for a base of at most [`FEW`] rules.
     is_other: bool,
 }
 
@@ -79,7 +79,8 @@ impl Sizes {
 impl Backlog {
     /// Replays the backlog on `state`, the idle replica.
     ///
-    /// Meanwhile `copy` is set, so that a replica that a panic has left unfinished is copied from the other one.
+    /// `copy` is set meanwhile. So if a panic leaves the replica unfinished, the next replay copies the other one over
+    /// it.
     fn replay(&mut self, now: &State, state: &mut State, stores: &[Arc<Store>], regions: &mut [Regions]) {
         if mem::replace(&mut self.copy, true) || state.change(&self.changes, stores, regions).is_err() {
             *state = now.clone();
@@ -97,7 +98,7 @@ impl Backlog {
 }
 
 impl Changer {
-    /// Builds the first base of every schema; `attached` has what the rules attach to decisions.
+    /// Builds the first base of every schema; `attached` is the data that the rules attach to decisions.
     pub(super) fn new(mut sets: Vec<Lowered>, attached: Attachments, config: &Config) -> Result<Self, BuildError> {
         sets.iter_mut().for_each(Lowered::forget_unmatchable);
         let state = first(&sets, attached, config, &[])?;
@@ -116,10 +117,10 @@ impl Changer {
         })
     }
 
-    /// Whether a count makes a rebuild due and no rebuild is running.
+    /// Whether a rebuild is due and none is running.
     ///
-    /// Counts are those of the overlay, dead rules and changes in place. A rebuild is also due when the base has little
-    /// room left, or when the rules are no longer those that it was chosen for.
+    /// A rebuild is due when the overlay, the dead rules or the changes in place of a part reach a set number. It is
+    /// also due when a base has little room left, or when another base may suit the rules better.
     pub(super) fn rebuild_is_due(&self) -> bool {
         let is_due = |sizes: &Sizes| {
             sizes.is_short_of_room
@@ -157,7 +158,7 @@ impl Changer {
                 state.generation = generation;
                 sizes.iter_mut().zip(&state.parts).for_each(|(sizes, part)| *sizes = Sizes::of(part));
             } else {
-                // Readers go on to an equal replica, because its memory is published with it.
+                // It is published all the same, because its memory may have changed; readers find the same rules in it.
                 *state = State::clone(&now);
                 backlog.clear();
             }
@@ -189,7 +190,7 @@ impl Changer {
         }
     }
 
-    /// Refuses early what no overlay has room for, even if all removed rules were in it.
+    /// Refuses the commit early if an overlay would have no room even if all removed rules were in it.
     fn check_overlays(&self) -> Result<(), UpdateError> {
         let removed = self.next.rules().filter(|(_, insert)| !insert).count();
         for (number, sizes) in self.sizes.iter().enumerate() {
@@ -231,13 +232,13 @@ impl Changer {
         self.shared.replicas.blocking() > 0
     }
 
-    /// Replaces the old bases by new ones that have every change made since they were begun.
+    /// Installs new bases, after applying to them every change committed since their rebuild was begun.
     ///
-    /// If it may not `wait` for batches that use the old bases, the next commit does the rest.
+    /// If `wait` is false and batches use the second replica, the next commit changes that one.
     ///
     /// # Errors
-    /// If they are not those begun last, or the budget or an overlay has no room. The new bases are then gone, and
-    /// nothing else has changed.
+    /// If the bases are not those of the rebuild begun last, or the budget or an overlay has no room. The new bases are
+    /// then gone, and nothing else has changed.
     pub(super) fn install(&mut self, rebuilt: Rebuilt, wait: bool) -> Result<Retired, UpdateError> {
         let running = self.running.take_if(|running| running.is_of(&rebuilt)).ok_or_else(UpdateError::old_rebuild)?;
         let Rebuilt { mut parts, caught_up, sources, .. } = rebuilt;
@@ -296,7 +297,7 @@ impl Changer {
 
     /// Applies `change` to both replicas, one after the other, to install the announced bases.
     ///
-    /// If it may not `wait` for batches that use the second replica, the next commit copies the first one over it.
+    /// If `wait` is false and batches use the second replica, the next commit copies the first one over it.
     fn change_both(&mut self, wait: bool, mut change: impl FnMut(usize, &mut State)) {
         let Self { shared, stores, backlog, regions, sizes, .. } = self;
         let replicas = &shared.replicas;
@@ -388,7 +389,7 @@ mod tests {
         };
         insert(&mut changer.next, 1);
         changer.commit(true).expect("no budget");
-        // A change of the first part alone, which has nothing to do there and panics at the second part.
+        // A change for the first part only: it does nothing there, and panics at the second part.
         changer.backlog.changes = Changes::new(key_words().take(1));
         let rule = Match { rule: RuleId::new(1, 0), priority: Priority(1) };
         changer.backlog.changes.insert(rule, |_, _| Ok::<_, ()>(())).expect("it does not fail");

@@ -26,7 +26,7 @@ const TRIAL: usize = 1 << 26;
 pub struct Config {
     /// Maximum bytes of everything that readers share, in both replicas.
     ///
-    /// That is bases, tombstones, filters and overlays of all schemas. Memory that only the writer keeps is not
+    /// These are the bases, tombstones, filters and overlays of all schemas. Memory that only the writer keeps is not
     /// counted.
     pub budget: Budget,
     /// Instruction set; `None` takes the best of the machine.
@@ -37,9 +37,9 @@ pub struct Config {
     pub strategy: Strategy,
     /// Number of packets that callers look up at a time; candidates are timed accordingly.
     pub calls: Calls,
-    /// Maximum region visits to time all candidates, in the worst case; `None` is 2²⁶.
+    /// Maximum number of region visits to time all candidates, counted as in the worst case; `None` is 2²⁶.
     pub trial: Option<usize>,
-    /// Maximum number of rules in an overlay; more are refused before a rebuild is installed.
+    /// Maximum number of rules in an overlay; insertions beyond it are refused until a rebuild is installed.
     ///
     /// `None` is half of the base's rules, at least 1,024.
     pub overlay: Option<usize>,
@@ -52,10 +52,10 @@ pub struct Config {
     ///
     /// `None` is a quarter of its rules, at least 1,024.
     pub dead: Option<usize>,
-    /// Number of insertions into a base and removals in place that makes a rebuild due.
+    /// Number of insertions and removals in place that makes a rebuild of a base due.
     ///
-    /// `None` is half of its rules, at least 1,024. With 0 bases stay as they were built. Otherwise a rebuild prefers a
-    /// base that changes in place, if that takes at most twice as long on every sort of traffic.
+    /// `None` is half of the base's rules, at least 1,024. With 0, no base changes in place. Otherwise a rebuild
+    /// prefers a base that changes in place, if its lookups take at most twice as long on every sort of traffic.
     pub in_place: Option<usize>,
     /// Seed of hashes; `None` takes a random one of this process.
     pub seed: Option<u64>,
@@ -68,12 +68,12 @@ pub struct Config {
     pub attachments: bool,
     /// Whether [`Engine::overlaps`](super::Engine::overlaps) finds regions, for a [rule cache](crate::cache::rule) before an engine.
     ///
-    /// It takes some 113 bytes a region and replica for the 5-tuple of IPv4, which the budget counts.
+    /// It takes some 113 bytes per region and replica for the 5-tuple of IPv4, which the budget counts.
     pub overlaps: bool,
 }
 
 impl Config {
-    /// Returns what the choice of a base is made with.
+    /// Returns the configuration for the choice of a base.
     pub(super) fn selection(&self) -> select::Config {
         select::Config {
             strategy: self.strategy,

@@ -57,7 +57,7 @@ const OPTIONS: &[Knob<Config>] = &[
     },
 ];
 
-/// Entry of `meta` beside those of the [registry](crate::engines::registry), for programs that name engines.
+/// Entry of `meta` for programs that name engines; the [registry](crate::engines::registry) has all other entries.
 pub const META: Entry = Entry {
     name: "meta",
     summary: "the engine that suits the rules",
@@ -67,7 +67,7 @@ pub const META: Entry = Entry {
 };
 
 impl Config {
-    /// Returns the configuration that settings of an engine by name stand for; the options are those of [`META`].
+    /// Converts the settings of an engine by name to a configuration; its options are those of [`META`].
     ///
     /// # Errors
     /// If there is no such option, or an option does not take its value.

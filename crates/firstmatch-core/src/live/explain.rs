@@ -30,16 +30,16 @@ pub struct Explanation {
     pub kind: Kind,
     /// Kind that was [asked for](super::Strategy::Force), if one was.
     pub asked: Option<Kind>,
-    /// Every kind in the order of trial, with its outcome.
+    /// Every kind, in the order in which they are tried, with its outcome.
     pub candidates: Vec<Candidate>,
-    /// Region visits made to compare candidates: at most [`Config::trial`](super::Config::trial).
+    /// Number of region visits made to compare candidates: at most [`Config::trial`](super::Config::trial).
     ///
-    /// Timed lookups count as in the worst case.
+    /// A timed lookup counts with its worst case.
     pub compared: usize,
     /// Whether the base exceeds a default limit, because no allowed candidate keeps both.
     ///
-    /// These are [`Limits::WORST_TESTS`](crate::select::Limits::WORST_TESTS) and
-    /// [`Limits::WORST_LINES`](crate::select::Limits::WORST_LINES), where no other limit was set.
+    /// The default limits are [`Limits::WORST_TESTS`](crate::select::Limits::WORST_TESTS) and
+    /// [`Limits::WORST_LINES`](crate::select::Limits::WORST_LINES); they hold unless another limit was set.
     pub is_over_defaults: bool,
     /// Statistics of the base alone.
     pub base: Stats,
@@ -103,9 +103,9 @@ impl Explanation {
 }
 
 impl Engine {
-    /// Returns what serves the rules and why, without waiting for the writer or delaying it.
+    /// Returns which base serves the rules and why, without waiting for the writer or delaying it.
     ///
-    /// The explanation has every candidate with the reason for its refusal, the memory, and the worst case.
+    /// The explanation has the memory, the worst case, and every candidate with the reason if it was refused.
     pub fn explain(&self) -> Explanation {
         let (known, built) = self.shared.known(self.part);
         let (base, facts) = (known.base(&built), &known.part);
@@ -128,7 +128,7 @@ impl Engine {
 
     /// Returns the statistics of the base and everything around it.
     ///
-    /// Engines of one writer share the replicas; the first engine counts the bytes of that frame.
+    /// Engines of one writer share the structs around the replicas; only the first engine counts their bytes.
     pub(super) fn shared_stats(&self) -> Stats {
         let (known, built) = self.shared.known(self.part);
         self.stats_of(&known, &known.base(&built))

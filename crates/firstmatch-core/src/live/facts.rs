@@ -1,4 +1,4 @@
-//! Facts that the writer publishes with each replica, so that queries never hold one.
+//! Facts that the writer publishes with each replica, so that a query need not hold one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -58,18 +58,18 @@ numbers! {
         marks,
         overlay,
         filter,
-        /// Bytes of the lists of regions, 0 without lists alone.
+        /// Bytes of the lists of regions; 0 only if there are no lists.
         list,
         /// Bytes of the structs around the base, in both replicas.
         frame,
-        /// Bytes of the idle replica's base, where that is not the same one.
+        /// Bytes that only the idle replica's base has; 0 if both replicas share one base.
         second_base,
     }
 }
 
 /// Number of words for one schema.
 const PART: usize = PartFacts::WORDS + MOST_PARTS;
-/// Number of words before the first schema's: the generation and the epoch.
+/// Number of words before the first schema's: generation, epoch and bytes of the attachments.
 const HEAD: usize = 3;
 
 /// Returns the number of words for `parts` schemas.
@@ -82,7 +82,7 @@ fn words(parts: usize) -> usize {
 pub(super) struct Known {
     pub(super) generation: u64,
     pub(super) epoch: u64,
-    /// Bytes of what rules attach to decisions, both replicas.
+    /// Bytes of the data that rules attach to decisions, in both replicas.
     pub(super) attached: usize,
     pub(super) part: PartFacts,
     /// Bytes of the base's memory parts, in the order in which its statistics name them.
@@ -172,7 +172,7 @@ impl Known {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) replicas: LeftRight<State>,
-    /// Epoch and bases of the last epoch; during an installation those of the new one, too.
+    /// Number and bases of the current epoch; during an installation, those of the new one, too.
     ///
     /// The writer takes this lock briefly in a rebuild, never in a commit.
     built: Mutex<[Option<Epoch>; 2]>,
@@ -184,7 +184,7 @@ type Epoch = (u64, Box<[Arc<Built>]>);
 impl Shared {
     /// Returns the bytes of a `Shared` for `parts` schemas behind an `Arc`.
     ///
-    /// They include its heap memory, except what the replicas hold there.
+    /// They include its heap memory, but not the heap memory inside the replicas.
     pub(super) fn bytes_for(parts: usize) -> usize {
         ARC.next_multiple_of(align_of::<Self>())
             + size_of::<Self>()

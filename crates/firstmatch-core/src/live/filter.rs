@@ -11,7 +11,7 @@ use crate::rule::{Priority, Regions};
 /// Number of keys that the filter looks at together.
 pub(super) const CHUNK: usize = 64;
 
-/// Maximum number of open bits of a region, above which it counts for every key.
+/// Maximum number of open bits of a region; a region with more counts for every key.
 ///
 /// An open bit doubles the entries that a region sets: 8 open bits set 256.
 const MOST_OPEN: u32 = 8;

@@ -1,4 +1,4 @@
-//! Keys of a batch that are gathered to be looked up on their own.
+//! Gathers some keys of a batch, so that they can be looked up by themselves.
 //!
 //! For example, if 3 of 64 answers are dead, their 3 keys are copied into a batch, looked up again, and the new answers
 //! are written back.

@@ -1,4 +1,4 @@
-//! Lookups over all schemas of a rule set in one generation, with what rules attach to decisions.
+//! Lookups in all schemas of a rule set in one generation, with the data that rules attach to decisions.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::key::Keys;
 use crate::rule::RuleId;
 use crate::schema::Schema;
 
-/// The rules of all schemas, for those who look up. Clones share everything.
+/// Read access to the rules of all schemas. Clones share everything.
 ///
-/// An [`Engine`] is for one schema; two lookups in two engines may see two generations. A [`BatchReader`] takes all
-/// schemas of a batch from one.
+/// An [`Engine`] is for one schema, and lookups in two engines may see two generations. A [`BatchReader`] looks up all
+/// schemas of a batch in the same generation.
 ///
 /// ```
 /// use firstmatch_core::live::{self, Config};
@@ -37,7 +37,7 @@ pub struct Handle {
     pub(super) schemas: Arc<[Schema]>,
 }
 
-/// What one thread looks up batches with: its place among the readers, and scratch for each schema.
+/// Batch lookups of one thread: its reader slot, and scratch for each schema.
 #[derive(Debug)]
 pub struct BatchReader {
     shared: Arc<Shared>,
@@ -45,7 +45,7 @@ pub struct BatchReader {
     parts: Box<[(Scratch, Gather)]>,
 }
 
-/// One generation, for the time of a batch.
+/// One generation of the rules, for the duration of a batch.
 #[derive(Debug)]
 pub struct Snapshot<'s> {
     state: &'s State,
@@ -82,17 +82,18 @@ impl Handle {
         (0..self.schemas.len()).map(|schema| engine::Engine::stats(&self.engine(schema))).collect()
     }
 
-    /// Returns what serves each schema and why. It waits for no commit.
+    /// Returns which base serves each schema and why. It waits for no commit.
     pub fn explain(&self) -> Vec<Explanation> {
         (0..self.schemas.len()).map(|schema| self.engine(schema).explain()).collect()
     }
 }
 
 impl BatchReader {
-    /// Calls `read` with the generation of now, which stays the same from its start to its end. It never waits.
+    /// Calls `read` with a snapshot of the current generation, which stays the same until `read` returns. It never
+    /// waits.
     ///
     /// It costs one atomic exchange, however many packets `read` looks up. So packets that are looked up one by one,
-    /// such as those of a burst, should share a call.
+    /// such as the packets of a burst, should share a call.
     #[inline]
     pub fn read<R>(&mut self, read: impl FnOnce(Snapshot<'_>) -> R) -> R {
         let Self { shared, reader_slot, parts } = self;
@@ -101,7 +102,7 @@ impl BatchReader {
 }
 
 impl Snapshot<'_> {
-    /// Number of commits that this generation has seen.
+    /// Number of commits up to this generation.
     pub fn generation(&self) -> u64 {
         self.state.generation
     }
@@ -109,8 +110,8 @@ impl Snapshot<'_> {
     /// Finds for each key of a schema the first rule that matches; `best[i]` is the match to beat, if there is one.
     ///
     /// # Panics
-    /// If there is no schema of this index, `best` has not one place for each key, or the keys have not the words of
-    /// the schema.
+    /// If there is no schema of this index, `best` does not have one element for each key, or the keys do not have the
+    /// number of words of the schema.
     #[inline]
     pub fn improve(&mut self, schema: usize, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         let (part, (scratch, gather)) = (&self.state.parts[schema], &mut self.parts[schema]);
@@ -119,9 +120,9 @@ impl Snapshot<'_> {
         part.improve(scratch, gather, keys, best);
     }
 
-    /// Returns what a rule that this generation has found attaches to its decisions.
+    /// Returns the data that `rule`, a match of this generation, attaches to its decisions.
     ///
-    /// Without [`Config::attachments`](super::Config::attachments) that is nothing.
+    /// Without [`Config::attachments`](super::Config::attachments) it is blank.
     #[inline(always)]
     pub fn attached(&self, rule: RuleId) -> Attached {
         self.state.attached.get(rule.slot())

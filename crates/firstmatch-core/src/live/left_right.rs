@@ -32,7 +32,7 @@ pub(super) struct LeftRight<T> {
     publish_count: Apart<AtomicU64>,
     /// Facts about each replica.
     facts: [Facts; 2],
-    /// All reader slots; one that only this list holds has lost its reader.
+    /// All reader slots; a slot that only this list holds has lost its reader.
     pub(super) reader_slots: Mutex<Vec<OwnSlot<T>>>,
 }
 
@@ -51,7 +51,7 @@ type Held<T> = (u64, Arc<T>);
 
 /// Numbers about a replica, for queries.
 ///
-/// The writer sets those of the idle replica. A query that reads them meanwhile may see two states mixed; it notices
+/// The writer sets the facts of the idle replica. A query that reads them meanwhile may mix two states; it notices
 /// because the publish count has changed.
 #[derive(Debug)]
 pub(super) struct Facts(Box<[AtomicU64]>);
@@ -63,7 +63,7 @@ impl Facts {
 
     /// Sets the words from index `at` on.
     ///
-    /// A thread that reads one of them then sees every publish before it.
+    /// A thread that reads one of these words then sees every publish before it was set.
     pub(super) fn set(&self, at: usize, words: &[u64]) {
         self.0[at..].iter().zip(words).for_each(|(to, &word)| to.store(word, Ordering::Release));
     }
@@ -153,7 +153,7 @@ impl<T: Clone> LeftRight<T> {
         self.publish_count.load(Ordering::Acquire)
     }
 
-    /// Returns what `read` makes of facts that all belong to one moment.
+    /// Returns the result of `read`, called with facts that all belong to one moment.
     ///
     /// It neither waits for the writer nor keeps the writer waiting: if there was a publish meanwhile, it reads again.
     pub(super) fn query<R>(&self, mut read: impl FnMut(&Facts) -> R) -> R {
@@ -227,7 +227,7 @@ impl<T: Clone> LeftRight<T> {
         }
         let Some(copy) = Arc::get_mut(&mut idle) else { return Err(Busy) };
         let result = change(copy, &self.facts[at]);
-        // Unlocked first, so that no reader finds the current replica locked, wherever the writer is stopped.
+        // Unlocked first, so that no reader finds the current replica locked, wherever the writer's thread is stopped.
         drop(idle);
         self.publish_count.store(publish_count + 1, Ordering::Release);
         Ok(result)
@@ -256,7 +256,7 @@ impl<T: Clone> LeftRight<T> {
 
     /// Returns the heap bytes of a pair with `words` words of facts.
     ///
-    /// Not counted are the heap bytes inside the replicas, and the list of slots, which belongs to the readers.
+    /// The heap bytes inside the replicas and the list of slots, which belongs to the readers, are not counted.
     pub(super) fn bytes(words: usize) -> usize {
         2 * (ARC + size_of::<T>() + words * size_of::<AtomicU64>())
     }

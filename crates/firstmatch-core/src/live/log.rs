@@ -1,4 +1,4 @@
-//! Ordered changes with the regions of inserted rules: of a transaction, and of the log.
+//! Ordered changes with the regions of inserted rules, for a transaction and for the log.
 //!
 //! The log has all changes since the bases were built.
 
@@ -17,14 +17,14 @@ pub(super) struct Changes {
     changes: Vec<(Match, Option<u32>)>,
     /// Range of regions of each insertion in each part.
     places: Vec<[u32; 2]>,
-    /// Regions by part; those of a failed insertion remain in between, and no range covers them.
+    /// Regions by part. The regions of a failed insertion remain, but no range covers them.
     regions: Box<[Regions]>,
-    /// Attachments of inserted rules to decisions, by slot.
+    /// Attached data of inserted rules, by slot.
     attached: Vec<(u32, Attached)>,
 }
 
 impl Changes {
-    /// Builds an empty list for rules with as many words in each part as `key_words` says.
+    /// Builds an empty list; `key_words` has the number of key words of each part.
     pub(super) fn new(key_words: impl Iterator<Item = usize>) -> Self {
         let regions = key_words.map(Regions::new).collect();
         Self { changes: Vec::new(), places: Vec::new(), regions, attached: Vec::new() }
@@ -46,13 +46,13 @@ impl Changes {
         self.attached.clear();
     }
 
-    /// Notes what the rule that was inserted last attaches to decisions.
+    /// Notes the data that the rule inserted last attaches to decisions.
     pub(super) fn attach(&mut self, rule: RuleId, attached: Attached) {
         // A slot has at most 32 bits.
         self.attached.push((rule.slot() as u32, attached));
     }
 
-    /// Returns the slots of inserted rules with what these attach to decisions, in order.
+    /// Returns the slots of inserted rules with their attached data, in order.
     pub(super) fn attached(&self) -> impl Iterator<Item = (usize, Attached)> {
         self.attached.iter().map(|&(slot, attached)| (slot as usize, attached))
     }
@@ -200,7 +200,7 @@ impl Log {
         self.len -= self.whole.drain(..pieces).map(|piece| piece.len()).sum::<usize>();
     }
 
-    /// Whether most changes undo others, given that `changed` rules differ in all.
+    /// Whether most changes undo others; `changed` is the number of different rules in the changes.
     pub(super) fn is_long(&self, changed: usize) -> bool {
         self.len > LEAST.max(2 * changed)
     }
@@ -231,7 +231,7 @@ impl Log {
     }
 }
 
-/// Net effect of the changes at one priority; each is named by piece and index.
+/// Net effect of the changes at one priority; each change is named by its piece and its index there.
 ///
 /// For example, if rule A is removed, B inserted at its priority and B removed again, only the removal of A is left.
 struct Net {
@@ -246,7 +246,7 @@ fn net(pieces: &[Arc<Changes>]) -> Vec<Net> {
     let change = |&(piece, at): &(usize, usize)| pieces[piece].changes[at];
     let mut all: Vec<(usize, usize)> = places.collect();
     all.sort_unstable_by_key(|place| (change(place).0.priority, *place));
-    // Two rules never have one priority at a time, so insertions and removals alternate.
+    // At any time only one rule has a priority, so insertions and removals at it alternate.
     let of_one = |of: &[(usize, usize)]| {
         let mut net = Net { removed: None, inserted: None };
         for place in of {
@@ -261,7 +261,7 @@ fn net(pieces: &[Arc<Changes>]) -> Vec<Net> {
     all.chunk_by(|a, b| change(a).0.priority == change(b).0.priority).map(of_one).collect()
 }
 
-/// Returns the rules of `part`: those in `store` after the changes in `pieces`.
+/// Returns the rules of `part`: the rules in `store`, with the changes in `pieces` applied.
 pub(super) fn changed(store: &Lowered, pieces: &[Arc<Changes>], part: usize) -> Lowered {
     let mut out = Lowered::empty(store.schema());
     let mut old = store.by_rule().peekable();
@@ -363,7 +363,7 @@ mod tests {
         assert!(log.is_long(0) && log.is_long(256) && !log.is_long(257));
     }
 
-    /// Pieces have 256 changes but the last, which a rebuild closes; no piece is empty.
+    /// Every piece but the last has 256 changes; a rebuild closes the last one, and no piece is empty.
     #[test]
     fn a_log_grows_by_whole_pieces() {
         let mut log = Log::new([1].into_iter());
@@ -394,7 +394,7 @@ mod tests {
         assert!(b >= 1000 * size_of::<Match>() && a >= b + 2000 * size_of::<[u32; 2]>(), "{a} and {b} bytes");
     }
 
-    /// A log that was shortened has whole pieces, as one that only grew.
+    /// A shortened log has whole pieces, like a log that only grew.
     #[test]
     fn a_shortened_log_has_whole_pieces() {
         let mut log = Log::new([1].into_iter());

@@ -1,4 +1,4 @@
-//! `meta`, the engine to take: picks a base for the rules, which change beside readers.
+//! `meta`, the recommended engine: picks a base for the rules, which may change while readers look up.
 //!
 //! ```
 //! use firstmatch_core::live::{self, Config};
@@ -29,25 +29,26 @@
 //! ```
 //!
 //! # Idea
-//! The *base* is the engine that most answers come from. Every kind of [`Kind::ALL`] that budget and limits have room
-//! for is built. The candidates are compared on several sorts of [`Traffic`], because the packets to come are not
-//! known. These are keys from the rules, from their edges, behind the widest rules, uniform keys and keys that no rule
-//! holds.
+//! The *base* is the engine that gives most answers. Every kind of [`Kind::ALL`] that fits the budget and the limits is
+//! built. The candidates are compared on several sorts of [`Traffic`], because the packets to come are not known. These
+//! are keys from the rules, from their edges, behind the widest rules, uniform keys and keys that no rule holds.
 //!
-//! All candidates are timed side by side on each sort, in batches of 256 keys. For callers that look up one packet at a
-//! time, a base chosen so may take twice as long as another. They set [`Config::calls`], so that single keys are timed.
+//! All candidates are timed side by side on each sort, in batches of 256 keys. A base chosen in this way may take twice
+//! as long as another for single packets. Callers that look up one packet at a time should set [`Config::calls`], so
+//! that single keys are timed.
 //!
-//! After one round, candidates far slower are timed no further. A candidate's *worst ratio* is its time to that of the
-//! fastest candidate, on the sort where this is largest. The least ratio wins; within 5 % of it, the first by order
-//! does. A few regions get `linear` without a comparison.
+//! After one round, candidates far slower are timed no further. A candidate's *worst ratio* is its time divided by the
+//! time of the fastest candidate, on the sort where this quotient is largest. The least worst ratio wins; among
+//! candidates within 5 % of it, the first by order. A few regions get `linear` without a comparison.
 //!
-//! For example, with `permit` before 10,000 rules every lookup of `linear` ends at the first region. A key behind that
-//! rule, however, costs it all of them. [`Engine::explain`] says what was timed, and what was refused and why.
+//! For example, with `permit tcp` before 10,000 rules, a TCP packet costs `linear` a lookup that ends at the first
+//! region, but another packet may cost it all of them. [`Engine::explain`] lists the times, and the refused candidates
+//! with the reasons.
 //!
 //! The worst case counts, too. By default a base of at most 4,096 tests and 8,192 lines is preferred. A base with a
-//! hundred times another's tests has to be twice as fast on every sort ([`Limits`]); where its lookups touch fewer
-//! lines, these count. Memory counts as well: a base above 1 MiB with four times another's bytes has to be more than
-//! twice as fast on some sort.
+//! hundred times another's tests has to be twice as fast on every sort ([`Limits`]); if its lookups touch fewer lines
+//! than they make tests, the lines count instead. Memory counts as well: a base above 1 MiB with four times another's
+//! bytes has to be more than twice as fast on some sort.
 //!
 //! A rebuild keeps the kind until the number of regions has more than doubled or halved since the choice. It also
 //! chooses anew if a wide rule that the choice rested on is gone, or if a new rule holds most keys. A kind can be
@@ -62,11 +63,11 @@
 //! A lookup asks the base as it is. A key whose answer has a tombstone is looked up again, past rules with tombstones,
 //! so that the rules they hid are found.
 //!
-//! Then the overlay is asked for the keys that it may have a match for. A *filter* finds them. It has a bit for each
-//! value of the bits that the base's own trees select, set where a region of the overlay lies. Both kinds of keys are
-//! few, so changes cost lookups little.
+//! Then the overlay is asked for the keys that it may have a match for. A *filter* finds these keys. It has a bit for
+//! each value of the bits that the base's own trees select; the bit is set if a region of the overlay has keys with
+//! that value. Keys of both kinds are few, so changes cost lookups little.
 //!
-//! A *rebuild* makes a new base from the current rules. Counts say when it is due, never a clock:
+//! A *rebuild* makes a new base from the current rules. Counts decide when it is due, never a clock:
 //! - The overlay holds a few per cent of the rules ([`Config::due`]).
 //! - Too many rules of the base are dead ([`Config::dead`]).
 //! - Half as many rules as the base has were inserted or removed in place ([`Config::in_place`]), or it has little room
@@ -75,11 +76,11 @@
 //!
 //! The owner runs the [`RebuildJob`] on any thread, while changes go on. The job starts from the old rules and a log of
 //! changes, both shared and not copied. Before it ends, it applies the changes made meanwhile to the new base and a new
-//! overlay. So installing them has only the last few changes left to apply, and the old base is handed back to be
-//! dropped elsewhere. An overlay thus grows by the updates of one or two rebuilds; at its cap, updates are refused
-//! until a rebuild is installed.
+//! overlay. So only the last few changes are left to apply when it is installed, and the old base is handed back to be
+//! dropped elsewhere. An overlay thus grows by the updates made during one or two rebuilds; once it is full, insertions
+//! into it are refused until a rebuild is installed.
 //!
-//! A [flow cache](crate::cache::flow) or other keeper of answers notices a commit by
+//! A [flow cache](crate::cache::flow) or another cache of answers notices a commit by
 //! [`Engine::version`](crate::Engine::version).
 //!
 //! ## Replicas
@@ -94,27 +95,27 @@
 //! # Layout in memory
 //! Readers share, each in two replicas:
 //! - the base, whose second replica exists once it has changed in place, if the budget has room for that;
-//! - tombstones: one bit a slot, and one a position in the base (a rule of `bit_select`, a region of `linear`, a
+//! - tombstones: one bit per slot, and one per position in the base (a rule of `bit_select`, a region of `linear`, a
 //!   product of `bit_vector`, a slot of TupleMerge);
 //! - a filter and an overlay.
 //!
-//! The writer keeps the rules as they were written, the regions that the base was built from, and the log. If rules
-//! stay, the writer can be dropped, and its memory is freed.
+//! The writer keeps the rules as they were written, the regions that the base was built from, and the log. If the rules
+//! do not change any more, the writer can be dropped, which frees this memory.
 //!
 //! # Cost
-//! A batch takes a lock that another thread wants only briefly, and reads one number. Where nothing has changed since
-//! the base was built, nothing else is added. Otherwise a lookup visits at most twice what the base visits, and what
-//! the overlay at its cap does. [`Engine::stats`](crate::Classifier::stats) has both.
+//! A batch takes the lock of its reader's own slot, which another thread wants only briefly, and reads one number. If
+//! nothing has changed since the base was built, there is no other cost. Otherwise a lookup visits at most twice as
+//! much in the base, and the overlay. [`Engine::stats`](crate::Classifier::stats) has both.
 //!
-//! A commit applies its own changes and, before them, those of the commit before, which its replica lacks. So each change
-//! is made twice, once for each replica. The first commit after a rebuild copies a base that changes in place. Working
-//! memory is used again, so only the rule itself takes more. A commit never rebuilds.
+//! A commit applies its own changes and, before them, the changes of the commit before, which its replica lacks. So
+//! each change is made twice, once for each replica. The first commit after a rebuild copies a base that changes in
+//! place. Working memory is reused, so only the rule itself takes more memory. A commit never rebuilds.
 //!
 //! A commit waits for batches in progress that still use the older replica; [`Transaction::try_commit`] reports them
 //! instead. If the budget has no room, the commit is refused after it has made the changes. It then copies tombstones,
 //! filter and overlay of the current replica over the idle one.
 //!
-//! Beginning a rebuild costs O(changes / 256). Installing it costs as much as the changes since the job looked last.
+//! Beginning a rebuild costs O(changes / 256). Installing it costs as much as the changes since the job last took some.
 //!
 //! # Paper
 //! None. The two replicas are Ramalhete and Correia's left-right ("Left-Right: A Concurrency Control Technique with

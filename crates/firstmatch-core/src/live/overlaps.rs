@@ -1,4 +1,4 @@
-//! Search for regions of live rules, for caches that prove what they keep.
+//! Search for regions of live rules, for caches that prove their entries.
 //!
 //! Each replica has a list of the regions of its rules, which changes with it. A search reads the list of the replica that
 //! readers use, through a reader slot of its own. So it finds the regions of one generation, and never waits.
@@ -16,7 +16,8 @@ use crate::rule::Region;
 impl Engine {
     /// Returns a search for the regions of the rules; `None` unless [`Config::overlaps`](super::Config::overlaps) is set.
     ///
-    /// A cursor is of one [version](crate::Engine::version) of the engine. If the version has changed, the caller has to
+    /// A cursor belongs to one [version](crate::Engine::version) of the engine. If the version has changed, the caller
+    /// has to begin again, as a [`RuleCache`](crate::cache::rule::RuleCache) does.
     /// begin again, as a [`RuleCache`](crate::cache::rule::RuleCache) does.
     ///
     /// ```

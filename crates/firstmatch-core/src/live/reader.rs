@@ -25,7 +25,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Builds an engine for rules that stay.
+    /// Builds an engine for rules that do not change.
     ///
     /// # Errors
     /// If no base fits the budget, or this machine lacks the forced instruction set.
@@ -113,7 +113,7 @@ impl engine::Engine for Engine {
         self.shared.replicas.read(reader_slot, |state| state.parts[self.part].improve(scratch, gather, keys, best));
     }
 
-    /// Counts the steps of the base while nothing has changed since it was built, and nothing afterwards.
+    /// Counts the steps of the base if nothing has changed since it was built; otherwise it counts nothing.
     fn count(&self, reader: &mut Reader, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
         let Reader { reader_slot, scratch, gather, .. } = reader;
         self.shared.replicas.read(reader_slot, |state| state.parts[self.part].count(scratch, gather, keys, best))

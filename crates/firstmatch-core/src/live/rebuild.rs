@@ -1,4 +1,4 @@
-//! Rebuilds: begun by the writer, run wherever the caller likes, installed by the writer.
+//! Rebuilds: begun by the writer, run on any thread, installed by the writer.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -53,7 +53,7 @@ pub struct Rebuilt {
 
 /// Bases and overlays that a rebuild has replaced.
 ///
-/// To drop it frees their memory. That takes a while, and any thread may do it.
+/// Dropping it frees their memory. That takes a while, and any thread may do it.
 #[derive(Debug, Default)]
 pub struct Retired {
     pub(super) epoch: u64,
@@ -71,7 +71,7 @@ impl Retired {
 
 /// Error that says why a rebuild was not installed.
 ///
-/// It returns the rebuild if that may be installed later.
+/// It hands back the rebuild if that can be installed later.
 #[derive(Debug)]
 pub struct InstallError {
     pub(super) error: UpdateError,
@@ -111,7 +111,7 @@ pub(super) struct Source {
     pub(super) before: Before,
     pub(super) store: Arc<Store>,
     pub(super) changes: Vec<Arc<Changes>>,
-    /// If nothing has changed: bytes of the part without its overlays.
+    /// Bytes of the part without its overlays, if its rules are unchanged.
     pub(super) unchanged: Option<usize>,
 }
 
@@ -132,7 +132,7 @@ impl Feed {
 impl RebuildJob {
     /// Builds the new bases and applies to them the changes that are committed meanwhile.
     ///
-    /// That is all of the work, and it touches neither the writer nor the readers.
+    /// This is nearly all of the work of a rebuild, and it touches neither the writer nor the readers.
     ///
     /// # Errors
     /// If no base fits the budget any more. The rules stay as they are, and the job is gone.
@@ -191,7 +191,7 @@ pub(super) fn catch_up(
 pub(super) struct Running {
     /// Feed of the job; gone when both the job and its result are dropped.
     feed: Weak<Feed>,
-    /// Number of log pieces that it was begun with.
+    /// Number of pieces of the log when the rebuild was begun.
     pub(super) pieces: usize,
 }
 

@@ -1,6 +1,6 @@
 //! State that has two replicas: base, tombstones and overlay of each schema.
 //!
-//! It also says how a replica changes. The other one gets the same changes.
+//! It also defines how a change is applied to a replica. Both replicas get the same changes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -49,8 +49,8 @@ pub(super) struct Built {
 impl Built {
     /// Records the facts of `base`, and decides whether it changes in place.
     ///
-    /// It does if it and its second replica, grown to their largest, need at most `allowed` more bytes, and if lookups
-    /// keep `limits` whatever is inserted.
+    /// It does if two replicas at their largest size need at most `allowed` bytes more than the base now, and if
+    /// lookups keep `limits` whatever is inserted.
     pub(super) fn new(base: &AnyBase, choice: Choice, set: &Lowered, allowed: usize, limits: &Limits) -> Self {
         let base_stats = base.stats();
         debug_assert!(base_stats.bytes.capacity() <= MOST_PARTS);
@@ -79,7 +79,7 @@ impl Built {
         ARC + size_of::<Self>() + CANDIDATES + MOST_PARTS * size_of::<(&str, usize)>();
 }
 
-/// Rules of one schema: base, tombstones, overlay, filter and, if they are searched for overlaps, regions.
+/// Rules of one schema: base, tombstones, overlay, filter and, if searches for overlaps need it, the list of regions.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) built: Arc<Built>,
@@ -196,13 +196,13 @@ impl Part {
         self.base.in_place().is_some_and(InPlace::is_short_of_room)
     }
 
-    /// Whether a wide rule has been removed that the base was chosen with.
+    /// Whether a wide rule that the choice of the base rested on was removed.
     pub(super) fn has_lost_wide(&self) -> bool {
         let mut wide = self.built.choice.wide.iter().flatten();
         wide.any(|&(rule, rank)| self.dead.is_marked(rule) || !self.has_built(rank))
     }
 
-    /// Whether the built rule of a rank is still in the base.
+    /// Whether the rule that the base was built with at `rank` is still in it.
     fn has_built(&self, rank: usize) -> bool {
         self.base.in_place().is_none_or(|base| base.has_built(rank))
     }
@@ -225,12 +225,12 @@ impl Part {
         Arc::get_mut(&mut self.base)?.in_place_mut()
     }
 
-    /// Inserts `rule` with the regions `inserted`, or removes it where that is `None`.
+    /// Inserts `rule` with the regions `inserted`, or removes it if `inserted` is `None`.
     ///
     /// Two equal parts are equal afterwards, too. `store` has the rules that the base was built from.
     ///
     /// # Errors
-    /// If the rule is to go to the overlay, and this has no room. Nothing that a lookup sees is changed then.
+    /// If the rule must go to the overlay, and the overlay has no room. Lookups find everything unchanged then.
     pub(super) fn change(&mut self, rule: Match, inserted: Option<&Regions>, store: &Store) -> Result<(), UpdateError> {
         match inserted {
             // A rule without regions is in no engine.
@@ -280,7 +280,7 @@ impl Part {
         let is_removed = self.in_place() > 0
             && self.own().is_some_and(|base| base.remove_inserted(rule, store.before(rule.priority)));
         if !is_removed {
-            // A rule without regions is not there either.
+            // A rule without regions is not in the overlay either.
             _ = self.overlay.remove(rule.rule);
         }
     }
@@ -326,7 +326,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Applies `changes`; on an error some of them may be done.
+    /// Applies `changes`; on an error, some of them may have been applied.
     ///
     /// Two equal states are equal afterwards, too. `regions` is working memory.
     pub(super) fn change(

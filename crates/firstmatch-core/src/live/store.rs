@@ -19,11 +19,11 @@ pub(super) struct Store {
 
 /// Distance between the priorities that a search looks at first.
 ///
-/// These are so few that they stay in a cache. For example, of 100,000 priorities a search looks among 6,250, then at
-/// 16.
+/// There are so few of these that they stay in a cache. For example, with 100,000 priorities a search looks among
+/// 6,250, then among 16.
 const EVERY: usize = 16;
 
-/// Number of rules and number of regions before a rule's own.
+/// Position of a rule: the numbers of rules and of regions before its own.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     rank: u32,

@@ -1,4 +1,4 @@
-//! Locks and atomics of [`left_right`](super::left_right), for which its model has `loom`'s.
+//! Locks and atomics of [`left_right`](super::left_right); its model uses the ones of `loom` instead.
 
 pub(super) use std::sync::atomic::AtomicU64;
 pub(super) use std::sync::{Arc, Mutex, MutexGuard, RwLock};

@@ -277,7 +277,7 @@ fn rebuilds_are_installed_without_waiting() {
     });
 }
 
-/// The bounds on builds are as their documentation says.
+/// The bounds on builds are as their documentation states.
 #[test]
 fn bounds_are_as_they_say() {
     let of = |kind: Kind, regions: u32| {
@@ -312,7 +312,8 @@ fn keys_of_a_trial_lie_in_every_rule_alike() {
     };
     let of = |is: &dyn Fn(usize) -> bool| (0..count).filter(|&row| is(row)).count() as f64 / count as f64;
     assert_eq!(of(&|row| is_in(row, 0..21)), 1.0);
-    // Half of the keys are of the other rule, and one in four of those takes from this one what its own leaves open.
+    // Half of the keys are of the other rule. One in four of these takes the field that its own rule leaves open from
+    // this rule.
     let (first, second) = (of(&|row| is_in(row, 0..20)), of(&|row| is_in(row, 20..21)));
     assert!((0.6..0.65).contains(&first) && (0.6..0.65).contains(&second), "{first} {second}");
     let dst = lowered.schema().words_of(1).start;
@@ -320,9 +321,9 @@ fn keys_of_a_trial_lie_in_every_rule_alike() {
     assert!((0.47..0.53).contains(&(inside / second)), "{inside} of {second}");
 }
 
-/// After changes no key meets more tests than is stated, and over a base that stays as built some key meets a quarter.
+/// After changes no key meets more tests than stated; if the base stays as built, some key meets a quarter of them.
 ///
-/// The base is asked twice where its answer has a tombstone, and the overlay by every key here.
+/// The base is asked twice if its answer has a tombstone, and every key here asks the overlay.
 #[test]
 fn no_key_meets_more_than_is_stated_after_changes() {
     let mut met_much = 0;
@@ -338,7 +339,7 @@ fn no_key_meets_more_than_is_stated_after_changes() {
                 seed: Some(1),
                 ..Config::default()
             };
-            // Some of the sets are too many regions for a forced base.
+            // Some of the sets have too many regions for a forced base.
             let Ok(mut owner) = Owned::build(all, &config) else { continue };
             engine_tests::change_half(all, &mut owner);
             let (stats, explained) = (engine::Engine::stats(&owner), owner.engine().explain());
@@ -355,7 +356,7 @@ fn no_key_meets_more_than_is_stated_after_changes() {
                 let tests = base as usize * (1 + usize::from(again)) + engine_tests::steps(&part.overlay, key, "tests");
                 most = most.max(tests);
             }
-            // `linear` counts whole blocks of eight, each time it is asked.
+            // `linear` counts whole blocks of eight each time it is asked.
             let stated = stats.worst_tests + if kind == Kind::Linear { 2 * 7 } else { 0 };
             assert!(most <= stated, "set {number}, {kind}: {most} tests, {stats:?}, {explained}");
             met_much += usize::from(4 * most >= stats.worst_tests);

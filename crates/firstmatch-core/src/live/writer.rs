@@ -54,19 +54,19 @@ impl Writer {
 
     /// Begins a transaction; readers see its changes only once it is committed.
     ///
-    /// Without a commit nothing is left of it. A transaction that was forgotten ([`std::mem::forget`]) is undone here,
-    /// and by whatever else changes the writer. Until then [`Writer::rules`] has its changes.
+    /// Without a commit it leaves nothing behind. A transaction that was forgotten ([`std::mem::forget`]) is undone by
+    /// this call, or by any other call that changes the writer. Until then [`Writer::rules`] has its changes.
     pub fn begin(&mut self) -> Transaction<'_> {
         self.abandon();
         Transaction { writer: self }
     }
 
-    /// Goes on with the transaction that was left open by [`Transaction::keep`], or begins one.
+    /// Continues the transaction that [`Transaction::keep`] left open, or begins one.
     pub fn resume(&mut self) -> Transaction<'_> {
         Transaction { writer: self }
     }
 
-    /// Returns the rules as readers see them: all schemas, in one generation a batch.
+    /// Returns read access to the rules of all schemas; each batch sees one generation.
     pub fn handle(&self) -> Handle {
         Handle { shared: Arc::clone(&self.changer.shared), schemas: self.rules.schemas().into() }
     }
@@ -91,12 +91,12 @@ impl Writer {
         self.counters.counter_shard()
     }
 
-    /// Returns what all workers have counted for a rule; `None` for a stale id.
+    /// Returns the counts of all workers for a rule, added up; `None` for a stale id.
     pub fn count(&self, rule: RuleId) -> Option<Count> {
         self.rules.get(rule).map(|rule| self.counters.count(rule.id))
     }
 
-    /// Returns what was counted for removed rules, before and after their removal.
+    /// Returns the counts of removed rules, from before and after their removal.
     ///
     /// Takes O(slots) for each worker.
     pub fn removed_count(&self) -> Count {
@@ -114,7 +114,7 @@ impl Writer {
     /// - An overlay has as many rules as [`Config::due`] says.
     /// - A base has as many dead rules as [`Config::dead`] says.
     /// - A base has had as many changes in place as [`Config::in_place`] says, or has little room left for more.
-    /// - Fewer than half of a base's rules are left, or a wide rule is gone that it was chosen with.
+    /// - Fewer than half of a base's rules are left, or a wide rule that its choice rested on is gone.
     ///
     /// A rebuild is under way from [`Writer::begin_rebuild`] until it is installed, or until its job or result is
     /// dropped.
@@ -124,9 +124,9 @@ impl Writer {
 
     /// Number of batches in progress that a commit would wait for.
     ///
-    /// They began before the last commit. One that stays belongs to a thread that was stopped, or that ended without
-    /// unwinding, inside a batch. No commit can succeed before it goes on, and [`Transaction::try_commit`] reports that
-    /// it is [busy](UpdateError::is_busy).
+    /// They began before the last commit. If one stays, its thread was stopped inside the batch, or ended there without
+    /// unwinding. No commit can succeed before it goes on, and [`Transaction::try_commit`] reports that it is
+    /// [busy](UpdateError::is_busy).
     pub fn blocking_batches(&self) -> usize {
         self.changer.shared.replicas.blocking()
     }
@@ -139,9 +139,10 @@ impl Writer {
         self.changer.begin_rebuild()
     }
 
-    /// Installs the new bases, with what has changed since the rebuild was run.
+    /// Installs the new bases, with the changes committed since the rebuild was run.
     ///
-    /// It may wait for batches in progress. The caller gets what they replace, so that any thread can free that memory.
+    /// It may wait for batches in progress. The caller gets the replaced bases, so that any thread can free their
+    /// memory.
     ///
     /// # Errors
     /// If another rebuild was begun since, or the budget or an overlay has no room for what has changed meanwhile
@@ -169,8 +170,8 @@ impl Writer {
 
     /// Gives all rules the priorities of lines 1, 2, 3 and so on, in their order.
     ///
-    /// It makes room where there is none left between two rules. It is a transaction of its own that rebuilds all bases
-    /// here and now. Ids and counts stay, and a rebuild that was begun before is forgotten.
+    /// This makes room between any two rules. It is a transaction of its own, and rebuilds all bases at once, on this
+    /// thread. Ids and counts stay, and a rebuild that was begun before is forgotten.
     ///
     /// # Errors
     /// If no base fits the budget any more. Nothing is changed then.
@@ -311,7 +312,7 @@ impl Transaction<'_> {
         self.finish(false)
     }
 
-    /// Commits as [`Transaction::commit`] does; where that fails, the transaction is as it was and may be tried again.
+    /// Commits as [`Transaction::commit`] does; if that fails, the transaction is as it was and may be tried again.
     ///
     /// # Errors
     /// As for [`Transaction::commit`].
@@ -449,7 +450,7 @@ impl Updatable for Owned {
         if self.live.get(slot).copied().flatten().is_some() {
             return Err(UpdateError::present(rule.rule));
         }
-        // Clears what is left of an insertion that panicked.
+        // Clears the remains of an insertion that panicked.
         self.changer.next.clear();
         self.changer.next.insert(rule, |_, to| {
             regions.iter().for_each(|region| to.push(region));

@@ -10,18 +10,20 @@ pub(super) const WAYS: usize = 8;
 pub struct Config {
     /// Number of keys that a thread keeps, rounded up to whole sets; at least one.
     ///
-    /// Each takes 72 bytes, for keys of up to 11 words.
+    /// For keys of up to 11 words, each takes one line of 64 bytes and its share of a set of 64 bytes: 72 bytes with 8
+    /// `ways`, 80 with 4 and 128 with 1.
     pub entries: usize,
     /// Number of keys that share a set, 1 to 8.
     pub ways: usize,
-    /// Whether the cache steps aside where it does not pay.
+    /// Whether the cache steps aside if it does not pay.
     pub steps_aside: bool,
     /// Number of lookups of a window, over which hits are counted and times taken; at least one.
     pub window: usize,
     /// Maximum number of windows for which a verdict holds.
     ///
-    /// The first verdict holds for a 32nd of that, and each that confirms it twice as long as the one before. For
-    /// example, the default of 4,096 windows is reached in six steps: 128, 256, 512, 1,024, 2,048 and 4,096.
+    /// The first verdict holds for a 32nd of that, and each verdict that confirms it for twice as long as the one
+    /// before. For example, the default of 4,096 windows is reached in six steps: 128, 256, 512, 1,024, 2,048 and
+    /// 4,096.
     pub longest_pause: usize,
     /// Forced instruction set; `None` takes the best of this machine.
     pub simd: Option<Level>,
@@ -74,9 +76,9 @@ impl Config {
         Pace { steps_aside, learned: 0, window, noted, enough, full: self.entries, shortest_pause, longest_pause }
     }
 
-    /// Returns in one number what a scratch is made for, because every batch compares it.
+    /// Returns one number for all properties that a scratch depends on, because every batch compares it.
     ///
-    /// That is the number of sets and of their ways, the words of a key, and whether the cache steps aside.
+    /// They are the number of sets and of their ways, the words of a key, and whether the cache steps aside.
     pub(super) fn shape(&self, key_words: usize) -> u64 {
         let rest = key_words << 5 | self.ways() << 1 | usize::from(self.steps_aside);
         self.sets() as u64 | (rest as u64) << 32

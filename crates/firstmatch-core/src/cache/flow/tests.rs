@@ -136,8 +136,8 @@ fn shapes_are_as_asked_for() {
     }
 }
 
-/// A scratch serves every cache of its shape, whatever the rules, and no other: one of more or fewer sets, or of other
-/// sets, of other words, or that steps aside. With any of them the answers are right.
+/// A scratch fits every cache of its shape, whatever the rules, and no cache with other sets, ways or key words or that
+/// steps aside. With any of them the answers are right.
 #[test]
 fn a_scratch_fits_caches_of_its_shape() {
     let wide = Schema::new(None, vec![Field::new("a", 32, Kind::Exact, None), Field::new("b", 64, Kind::Exact, None)]);
@@ -160,7 +160,7 @@ fn a_scratch_fits_caches_of_its_shape() {
                 let mut scratch = Classifier::scratch(&own[0].0);
                 let flows = scratch.of::<FlowCache<Linear>>().expect("it is one of these");
                 assert_eq!(Engine::fits(cache, flows), at == other, "one of {at} to {other}");
-                // Its own first, so that it holds answers of other rules.
+                // Its own cache first, so that it holds answers of other rules.
                 for (cache, all) in [(&own[0].0, &own[0].1), (cache, rules)] {
                     let mut keys = KeyBuf::new(Engine::schema(cache));
                     (0..50).for_each(|value| keys.push()[0] = value % 45);

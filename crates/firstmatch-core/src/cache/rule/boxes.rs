@@ -4,7 +4,7 @@ use crate::engine::Match;
 use crate::key::Keys;
 use crate::raw::{Isa, Line};
 
-/// Boxes of a block.
+/// Number of boxes of a block.
 pub(super) const BLOCK: usize = 8;
 /// Maximum number of packets that are compared together.
 pub(super) const CHUNK: usize = 64;
@@ -30,7 +30,7 @@ pub(super) struct Boxes {
 pub(super) struct Found {
     /// Answer of a box for each packet in one, otherwise `None`.
     pub(super) answers: [Option<Match>; CHUNK],
-    /// Numbers of the packets in none, in order.
+    /// Indices of the packets in no box, in order.
     pub(super) open: [u8; CHUNK],
 }
 
@@ -51,7 +51,7 @@ impl Found {
 }
 
 impl Boxes {
-    /// Builds room for this many boxes.
+    /// Makes room for `most` boxes.
     pub(super) fn new(key_words: usize, most: usize) -> Self {
         let blocks = most.div_ceil(BLOCK);
         let bounds = vec![Line::default(); blocks * key_words].into_boxed_slice();
@@ -96,7 +96,7 @@ impl Boxes {
     }
 
     /// Searches the boxes for up to 64 keys, and returns how many of them are in none.
-    ///
+    /// If no box is published, the answers of `found` are not set.
     /// There is a box at least.
     #[inline(always)]
     pub(super) fn find<I: Isa, const KEY_WORDS: usize>(&self, isa: I, keys: Keys<'_>, found: &mut Found) -> usize {

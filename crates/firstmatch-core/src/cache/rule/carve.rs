@@ -7,7 +7,7 @@ use crate::engine::{Overlaps, Probe};
 use crate::rule::Region;
 use crate::schema::Word;
 
-/// Goes on with the box of the sample at hand, by about `tests` regions.
+/// Continues the box of the current sample, by about `tests` regions.
 pub(super) fn slice(step: &mut Step, rules: &dyn Overlaps, words: &[Word], tests: usize) -> Outcome {
     if !std::mem::replace(&mut step.has_begun, true) && !begin(step, rules, words) {
         return Outcome::None;

@@ -18,8 +18,8 @@ pub struct BoxCheck {
 impl BoxCheck {
     /// Checks the box of `probe` against `rules`, where `is_own` says which rules are of the class.
     ///
-    /// It ends with the least priorities, unless one shows that the other no longer matters. For example, behind a match
-    /// of priority 4 no region of priority 5 is looked at.
+    /// It finds the least priorities, but ends early if one shows that the other no longer matters. For example, behind
+    /// a match of priority 4 no region of priority 5 is looked at.
     ///
     /// ```
     /// use firstmatch_core::cache::rule::BoxCheck;

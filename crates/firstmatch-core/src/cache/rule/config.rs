@@ -17,7 +17,7 @@ pub struct Config {
     pub budget: Budget,
     /// Maximum number of boxes that packets are compared with, 1 to 256.
     pub boxes: usize,
-    /// Least weight of a block of eight boxes, as a share of the weight from it on.
+    /// Least weight of a block of eight boxes, as a share of the weight of this block and all later ones.
     ///
     /// A block costs every packet that reaches it. For example, with 1/8 a block that answers fewer than one in eight of
     /// these packets is left out.
@@ -26,19 +26,20 @@ pub struct Config {
     pub window: usize,
     /// Way in which boxes are made.
     pub growth: Growth,
-    /// Maximum number of boxes that a sample is tried to join, where boxes grow.
+    /// Maximum number of boxes that a sample tries to join, if boxes grow.
     pub tries: usize,
-    /// Whether a box that would leave the region of its sample's rule is refused without a search, where boxes grow.
+    /// Whether a box that would leave the region of its sample's rule is refused without a search, if boxes grow.
     pub home_first: bool,
-    /// Number of regions that are tested for boxes for each packet of a batch, at most 4,096 a batch.
+    /// Number of regions that are tested for boxes per packet of a batch, at most 4,096 per batch.
     pub tests: usize,
-    /// Number of lookups from one sample to the next: of the first 256 samples, and then.
+    /// Numbers of lookups from one sample to the next: for the first 256 samples, and afterwards.
     ///
-    /// While boxes hold fewer than half of the samples, a cache that may step aside takes up to 16 times as many lookups.
+    /// While boxes hold fewer than half of the samples, a cache that may step aside waits for up to 16 times as many
+    /// lookups.
     pub sample: [usize; 2],
     /// Whether packets that no rule matches have boxes, too.
     pub unmatched: bool,
-    /// Whether the cache steps aside where it does not pay.
+    /// Whether the cache steps aside if it does not pay.
     pub steps_aside: bool,
     /// Number of lookups of a window of a trial; at least one.
     pub trial_window: usize,
@@ -88,9 +89,9 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the paper's cache: 20 boxes that grow, and no end of the search for each (sections 3 and 5).
+    /// Returns the paper's cache: 20 boxes that grow, and no limit on the search for each (sections 3 and 5).
     ///
-    /// A sample is every hundredth packet, where the paper's updater takes as many as it can.
+    /// Every hundredth packet is a sample, while the paper's updater takes as many as it can.
     ///
     /// ```
     /// use firstmatch_core::cache::rule::{Config, Growth};
@@ -121,7 +122,7 @@ impl Config {
         self.window.clamp(1, MOST_WINDOW)
     }
 
-    /// Returns in one number what a scratch is made for, because every batch compares it.
+    /// Returns one number for all properties that a scratch depends on, because every batch compares it.
     pub(super) fn shape(&self, key_words: usize) -> u64 {
         let sizes = self.boxes() as u64 | (self.window() as u64) << 16 | (key_words as u64) << 32;
         sizes << 1 | u64::from(self.steps_aside)

@@ -96,7 +96,7 @@ impl Evolving {
         hi.copy_from_slice(&probe.hi);
     }
 
-    /// Takes the weight of one sample from a box, which goes with the last one.
+    /// Takes the weight of one sample from a box, and removes the box if that was its last.
     pub(super) fn lighten(&mut self, number: u16) {
         let weight = &mut self.weights[usize::from(number)];
         *weight -= 1;
@@ -106,7 +106,7 @@ impl Evolving {
         }
     }
 
-    /// Chooses the heaviest boxes, the older of two of one weight first.
+    /// Chooses the heaviest boxes; of two boxes of one weight, the older comes first.
     pub(super) fn choose_heaviest(&mut self, most: usize) {
         self.heaviest.clear();
         let (heaviest, weights) = (&mut self.heaviest, &self.weights);

@@ -8,9 +8,9 @@ use super::evolving::Evolving;
 use super::step::{Growing, Outcome, Step};
 use crate::engine::Overlaps;
 
-/// Goes on with the boxes that the sample may join, by about `tests` regions.
+/// Continues with the boxes that the sample may join, by about `tests` regions.
 pub(super) fn slice(step: &mut Step, boxes: &Evolving, rules: &dyn Overlaps, config: &Config, tests: usize) -> Outcome {
-    // Boxes of no rule do not grow, because nothing holds them.
+    // Boxes of no rule do not grow, because no region holds them.
     let Some(own) = step.answer else { return point(step) };
     if step.next == 0 && step.grown.is_none() && config.home_first {
         if !rules.home(own, &step.key, &mut step.probe) {

@@ -24,7 +24,7 @@ pub struct AnswerBoxes {
 }
 
 impl AnswerBoxes {
-    /// Returns the version of the classifier that all answers are of.
+    /// Returns the version of the classifier that all answers belong to.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version
@@ -32,7 +32,7 @@ impl AnswerBoxes {
 
     /// Improves the matches of keys that lie in a box, and returns the indices of all other keys, in order.
     ///
-    /// `version` is that of the classifier, read when the batch began. Boxes of another version hold no key. It
+    /// `version` must be that of the classifier, read when the batch began. Boxes of another version hold no key. It
     /// allocates only for a batch that is longer than any before it in `search`.
     ///
     /// # Panics
@@ -140,7 +140,7 @@ pub struct BoxUpdater {
     config: Config,
     level: Level,
     scratch: Scratch,
-    /// Version of the classifier that all boxes are of.
+    /// Version of the classifier that all boxes belong to.
     version: u64,
     updater: Updater,
 }
@@ -152,7 +152,7 @@ impl fmt::Debug for BoxUpdater {
 }
 
 impl BoxUpdater {
-    /// Builds an updater of boxes for `engine`, with a list of the regions of its rules, which do not change.
+    /// Builds an updater of boxes for `engine`, with a list of the regions of its rules, which must not change.
     ///
     /// # Errors
     /// If the list would exceed the budget, or this machine lacks the forced instruction set.
@@ -160,7 +160,7 @@ impl BoxUpdater {
         Self::with(engine, Rules::list(rules, config)?, config)
     }
 
-    /// Builds an updater of boxes for `engine`, proved by `rules`, which are those of its version at any time.
+    /// Builds an updater of boxes for `engine`, proved by `rules`, which must always be those of the engine's version.
     ///
     /// # Errors
     /// If this machine lacks the forced instruction set.

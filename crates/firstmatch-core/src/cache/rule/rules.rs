@@ -1,4 +1,4 @@
-//! Rules as boxes are proved by them.
+//! Rules in the form in which boxes are proved.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::BuildError;
 use crate::raw::Level;
 use crate::rule::Lowered;
 
-/// Structure that boxes are proved by.
+/// Structure that is searched to prove boxes.
 pub(super) enum Rules {
     Own(RegionList),
     Shared(Arc<dyn Overlaps>),

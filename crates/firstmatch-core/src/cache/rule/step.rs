@@ -13,10 +13,10 @@ pub(super) struct Step {
     pub(super) cursor: u64,
     /// Whether the probe is the box to carve.
     pub(super) has_begun: bool,
-    /// Age of the next box to grow, and bests of Algorithm 1 for the one at hand.
+    /// Place by age of the next box to grow, and the check of the current one.
     pub(super) next: usize,
     pub(super) grown: Option<Growing>,
-    /// Bounds of the region of the sample's rule, where boxes must stay in it.
+    /// Bounds of the region of the sample's rule, if boxes must stay in it.
     pub(super) home: Box<[u32]>,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Outcome {
     New,
     /// The probe is the new box of this evolving one.
     Grown(u16),
-    /// There is no box, because the rules were not those of the answer.
+    /// There is no box, because the rules have changed since the answer.
     None,
 }
 

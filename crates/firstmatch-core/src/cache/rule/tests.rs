@@ -158,7 +158,7 @@ fn any_search_proves_the_same_boxes() {
     }
 }
 
-/// Every rule set of some drawn rules, with masks, ranges and keys of no rule, in both ways.
+/// Random rule sets with masks, ranges and keys of no rule, for carved boxes and for boxes that grow.
 #[test]
 fn boxes_hold_keys_of_one_answer() {
     let mut random = Random(11);
@@ -245,7 +245,7 @@ fn places_behind_the_last_box_hold_nothing() {
     }
 }
 
-/// Rules come and go between batches; no answer is of rules before.
+/// Rules come and go between batches; no answer is of earlier rules.
 #[test]
 fn boxes_of_other_rules_are_forgotten() {
     let (all, mut random) = (table_3(), Random(5));
@@ -366,7 +366,7 @@ fn blocks_that_answer_few_are_left_out() {
     assert_eq!(updater.boxes().len(), 1);
 }
 
-/// Counted lookups go box by box: the heavier of two boxes first, and each key of none sees the whole block.
+/// Counted lookups go box by box: the heavier of two boxes first, and a key in no box sees the whole block.
 #[test]
 fn comparisons_are_counted_box_by_box() {
     let rules = set(&schema(1, 4), [vec![(0, range(0, 3))], vec![(0, range(4, 7))]]);
@@ -433,7 +433,7 @@ impl Overlaps for Restless {
     }
 }
 
-/// Boxes that others search have the answers of the rules at each level, and are of the version of their rules alone.
+/// Published boxes have the right answers at each level, and answer only for the version of their rules.
 #[test]
 fn published_boxes_are_of_one_version() {
     let rules = table_3();
@@ -467,7 +467,7 @@ fn published_boxes_are_of_one_version() {
         let version = Classifier::version(&*engine);
         assert_eq!(sample([2, 8]), (true, 63, version), "the box 1 to 9, 4 to 10");
         assert_eq!(sample([12, 5]), (true, 63 + 30, version), "and 10 to 14, 3 to 8");
-        // The rules change within a step: its box is not published, and no other is from before the change.
+        // The rules change within a step: its box is not published, and no box from before the change is left.
         engine.rises.store(true, Ordering::Relaxed);
         assert_eq!(sample([6, 2]), (false, 63 + 30, version));
         engine.rises.store(false, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use super::{carve, grow};
 use crate::engine::{Match, Overlaps};
 use crate::schema::Word;
 
-/// Boxes of the samples of a window, and the search for the box of the sample at hand.
+/// Evolving boxes, weighted by a window of recent samples, and the step that makes or grows a box for one sample.
 #[derive(Debug)]
 pub(super) struct Updater {
     config: Config,
@@ -21,7 +21,7 @@ pub(super) struct Updater {
     left: usize,
     /// Binary logarithm of the factor on the lookups between samples, which grows while boxes hold few samples.
     sparse: u32,
-    /// Samples since the rules were last other ones, and in all.
+    /// Numbers of samples since the rules last changed, and in all.
     since: usize,
     samples: u64,
 }
@@ -42,12 +42,12 @@ impl Updater {
         }
     }
 
-    /// Gives the probe what searches of `rules` need, so that these allocate nothing.
+    /// Prepares the probe for searches of `rules`, so that these allocate nothing.
     pub(super) fn prepare(&mut self, rules: &dyn Overlaps) {
         rules.prepare(&mut self.step.probe);
     }
 
-    /// Forgets all boxes and samples, because the rules are other ones.
+    /// Forgets all boxes and samples, because the rules have changed.
     pub(super) fn clear(&mut self) {
         self.boxes.clear();
         self.window.clear();
@@ -107,7 +107,7 @@ impl Updater {
         false
     }
 
-    /// Goes on with the step, by about `tests` regions; returns whether boxes are to be published.
+    /// Continues the step, by about `tests` regions; returns whether boxes are to be published.
     pub(super) fn go_on(&mut self, rules: &dyn Overlaps, words: &[Word], tests: usize) -> bool {
         if !self.step.is_active {
             return false;
@@ -131,7 +131,7 @@ impl Updater {
         self.is_published()
     }
 
-    /// Gives a box the weight of a sample, and takes that of the oldest one.
+    /// Gives a box the weight of a sample. Once the window is full, the oldest sample takes its weight from its box.
     fn weigh(&mut self, number: u16) {
         self.boxes.weights[usize::from(number)] += 1;
         if self.window.len() < self.config.window() {

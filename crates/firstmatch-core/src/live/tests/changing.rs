@@ -1,5 +1,5 @@
-//! Changes through a writer and an owner, small and one by one: what is refused leaves nothing, what goes comes back, and
-//! what is said of it all is so.
+//! Small single changes through a writer and an owner: a refused change leaves nothing, a removed rule can come back,
+//! and the reported numbers are true.
 
 use super::*;
 use crate::engine::budget::Budget;
@@ -9,7 +9,7 @@ use crate::engines::shared::wide::Random;
 use crate::error::UpdateError;
 use crate::rule::{Action, Condition, Conditions, Test};
 
-/// A rule of so many destination ports, each a region.
+/// Returns a rule with one region for each destination port in `ports`.
 fn spec(priority: u64, ports: &[u32]) -> RuleSpec {
     let tests = ports.iter().map(|&port| (None, Test::Value(u128::from(port)))).collect();
     let conditions = Conditions::from([Condition { field: 3, negated: false, tests }]);
@@ -21,7 +21,7 @@ fn blank(conditions: Conditions) -> RuleSpec {
     RuleSpec { priority: Priority(0), action, conditions, family: None, line: None, value: 0 }
 }
 
-/// Ports that rules are about.
+/// Number of ports that the rules of a test match.
 const PORTS: u32 = 48;
 
 fn keys(schema: &Schema) -> KeyBuf {
@@ -33,7 +33,7 @@ fn keys(schema: &Schema) -> KeyBuf {
     keys
 }
 
-/// The answers for each port by the rules of a set.
+/// Returns the expected answer for the key of each port.
 fn want(rules: &RuleSet, keys: &KeyBuf) -> Vec<Option<RuleId>> {
     let schema = keys.schema();
     let answer = |port: u32| {
@@ -50,7 +50,7 @@ fn answers(engine: &dyn Classifier, keys: &KeyBuf) -> Vec<Option<RuleId>> {
     got.into_iter().map(|found| found.map(|found| found.rule)).collect()
 }
 
-/// A set of rules over ports, rule `n` about ports `2n` and, every third one, `2n + 6` and `2n + 12` as well.
+/// Returns a set in which rule `n` matches port `2n`; every third rule also matches `2n + 6` and `2n + 12`.
 fn ports(count: u32) -> RuleSet {
     let mut set = RuleSet::new(Schema::ipv4());
     for at in 0..count {
@@ -66,7 +66,7 @@ fn regions(rules: &RuleSet) -> usize {
     lower(rules, &rules.schemas()[0], &ExpansionLimits::default()).expect("within the caps").regions().len()
 }
 
-/// Every number that queries give is that of the copy that readers have; a rule counts with all its regions.
+/// Asserts that all numbers from queries are true of the replica that readers use, and all regions of a rule count.
 fn check(engine: &Engine, writer: &Writer, keys: &KeyBuf, what: &str) {
     assert_eq!(answers(engine, keys), want(writer.rules(), keys), "{what}");
     let (stats, explained) = (Classifier::stats(engine), engine.explain());
@@ -108,7 +108,7 @@ fn check_list(list: &RegionList, rules: &RuleSet, what: &str) {
     assert_eq!((end, found), (None, want), "{what}");
 }
 
-/// Each base by itself, and that which changes in place.
+/// Returns each kind of base without changes in place, and the one kind that changes in place with them.
 fn bases() -> impl Iterator<Item = (Kind, Option<usize>)> {
     Kind::ALL.iter().copied().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, None)])
 }
@@ -140,8 +140,8 @@ fn commit(writer: &mut Writer, change: impl FnOnce(&mut Transaction<'_>)) -> Res
     transaction.commit()
 }
 
-/// Changes and steps of rebuilds in any order, with overlays so small that many commits are refused: after each the answers
-/// are those of the rules, and nothing that was refused or dropped comes back, by a later commit or by a rebuild.
+/// Changes and steps of rebuilds come in any order, with overlays so small that many commits are refused. After each,
+/// the answers are right, and neither a later commit nor a rebuild brings back a refused or dropped change.
 #[test]
 fn what_is_refused_never_comes_back() {
     let keys = keys(&Schema::ipv4());
@@ -166,7 +166,7 @@ fn what_is_refused_never_comes_back() {
                 1 => built = job.take().map(|job: RebuildJob| job.run().expect("no budget")).or(built),
                 2 => {
                     let done = built.take().map(|built| writer.install(built));
-                    // One that was begun before another is refused.
+                    // A rebuild that was begun before another one is refused.
                     installed += usize::from(done.is_some_and(|done| done.is_ok()));
                 }
                 3 => {
@@ -209,8 +209,8 @@ fn what_is_refused_never_comes_back() {
     }
 }
 
-/// A commit that an overlay, or the budget, turns out to have no room for when some of it was done already is undone as a
-/// whole: rules that it took out answer again, in both copies.
+/// A commit may find an overlay or the budget full when a part of it is done. It is then undone as a whole: rules that
+/// it removed answer again, in both replicas.
 #[test]
 fn a_commit_that_fails_late_is_undone() {
     let keys = keys(&Schema::ipv4());
@@ -251,7 +251,7 @@ fn a_commit_that_fails_late_is_undone() {
                     assert_eq!((after.rules, after.regions), (before.rules, before.regions), "{what}");
                 }
                 check(&engines[0], &writer, &keys, &what);
-                // Removals are never refused, and show the other copy.
+                // Removals are never refused, and publish the other replica.
                 for at in [0, 9] {
                     let id = writer.rules().iter().nth(at).expect("there are more").id;
                     commit(&mut writer, |transaction| transaction.remove(id).expect("it is live"))
@@ -264,8 +264,8 @@ fn a_commit_that_fails_late_is_undone() {
     }
 }
 
-/// The very rule that was removed comes back by its mark; the same id with other regions, fewer, more, or at another
-/// priority is another rule.
+/// A removed rule that comes back unchanged loses its tombstone. The same id with other, fewer or more regions, or with
+/// another priority, is another rule.
 #[test]
 fn an_id_that_comes_back_has_its_new_regions() {
     let schema = Schema::ipv4();
@@ -316,8 +316,8 @@ fn an_id_that_comes_back_has_its_new_regions() {
     }
 }
 
-/// A rebuild is due once the base has little room for more in place, long before any other number says so; and none is
-/// when a new base is in its place.
+/// A rebuild is due once the base has little room for changes in place, long before another count makes it due. None is
+/// due once a new base is installed.
 #[test]
 fn a_rebuild_is_due_when_room_ends() {
     let many = Some(1 << 20);
@@ -330,7 +330,7 @@ fn a_rebuild_is_due_when_room_ends() {
         ..Config::default()
     };
     let mut set = RuleSet::new(Schema::ipv4());
-    // Few come between the same two rules.
+    // Few rules are inserted between the same two rules.
     let host = |at: u64| {
         let tests = vec![(None, Test::Value(u128::from(at.wrapping_mul(0x9E37_79B9) & 0xFFFF_FFFF)))];
         let conditions = Conditions::from([Condition { field: 0, negated: false, tests }]);
@@ -353,8 +353,8 @@ fn a_rebuild_is_due_when_room_ends() {
     assert_eq!(engines[0].explain().in_place + engines[0].explain().overlay, 0);
 }
 
-/// A rule of too many regions is refused with its id; nothing of it is in the transaction, its priority is free, and a rule
-/// that it was to replace is still there.
+/// A rule with too many regions is refused, and the error names its id. The transaction keeps nothing of it, its
+/// priority stays free, and the rule that it was to replace is still there.
 #[test]
 fn a_rule_of_too_many_regions_leaves_the_transaction() {
     let keys = keys(&Schema::ipv4());
@@ -381,8 +381,8 @@ fn a_rule_of_too_many_regions_leaves_the_transaction() {
     check(&engines[0], &writer, &keys, "rebuilt");
 }
 
-/// What a rebuild has built within the budget can be installed where nothing has changed meanwhile, one family left as it
-/// was or both built anew; where nothing fits, it says so before.
+/// Bases that a rebuild built within the budget can be installed if nothing has changed meanwhile, whether it built one
+/// family or both. If nothing fits, the rebuild itself fails.
 #[test]
 fn what_a_rebuild_built_has_room() {
     let text: String = (0..60)
@@ -422,7 +422,7 @@ fn what_a_rebuild_built_has_room() {
     assert!(installed > 20, "{installed} installed, {refused} refused, {smaller} of another kind");
 }
 
-/// Marks of rules that come back, and of those that do not, in bases that keep a place a region and a place a rule.
+/// Rules with tombstones are not found, in bases with one position per region and in bases with one per rule.
 #[test]
 fn marked_rules_stay_out() {
     let schema = Schema::ipv4();
@@ -447,8 +447,8 @@ fn marked_rules_stay_out() {
     }
 }
 
-/// Hundreds of changes come before a rebuild runs, when it has run and after it was refused its place: each is in the new
-/// base or beside it, once, and what later changes undid is not.
+/// Hundreds of changes come before a rebuild runs, after it has run, and after another rebuild was refused. Each is in
+/// the new base or its overlay once, except changes that later ones undid.
 #[test]
 fn a_rebuild_catches_up_with_all_that_changed() {
     let keys = keys(&Schema::ipv4());
@@ -492,16 +492,16 @@ fn a_rebuild_catches_up_with_all_that_changed() {
             change(&mut writer, during);
             let rebuilt = job.run().expect("no budget");
             change(&mut writer, behind);
-            // One that was begun before is refused, and nothing of it stays.
+            // A rebuild that was begun earlier is refused, and leaves nothing behind.
             assert!(writer.install(old.run().expect("no budget")).is_err());
             check(&engines[0], &writer, &keys, &what);
             let epoch = engines[0].epoch();
             assert_eq!(writer.install(rebuilt).map(|old| old.epoch()), Ok(epoch + 1), "{what}");
             check(&engines[0], &writer, &keys, &what);
-            // What the new base has been built with is neither beside it nor marked.
+            // Rules that the new base was built with are not in the overlay, and have no tombstone.
             let explained = engines[0].explain();
             assert!(explained.overlay + explained.dead + explained.in_place <= 2 * (during + behind), "{explained}");
-            // And the other copy is the same.
+            // The other replica is the same.
             change(&mut writer, 1);
             check(&engines[0], &writer, &keys, &what);
         }

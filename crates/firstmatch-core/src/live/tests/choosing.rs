@@ -19,7 +19,7 @@ fn is_kept(engine: &Engine) -> bool {
     engine.explain().candidates.iter().any(|of| of.outcome == Outcome::Kept)
 }
 
-/// Makes the rules those of a text, but for those that are live already, and rebuilds.
+/// Replaces the rules by those of `text`, keeping the ones that are live already, and rebuilds.
 fn rebuild(writer: &mut Writer, text: &str) {
     let next = rules(&format!("family ipv4\n{text}"));
     let is_in = |set: &RuleSet, spec: &RuleSpec| set.iter().any(|rule| rule.spec.conditions == spec.conditions);
@@ -38,8 +38,8 @@ fn rebuild(writer: &mut Writer, text: &str) {
     writer.install(rebuilt).expect("the last");
 }
 
-/// A choice holds until there are more than twice or fewer than half as many regions as when it was made: not as when it was
-/// last kept.
+/// A choice is kept until the number of regions has more than doubled or halved since the choice was made. The number
+/// when it was last kept does not matter.
 #[test]
 fn a_choice_holds_between_half_and_twice() {
     for (steps, kept) in [
@@ -62,15 +62,16 @@ fn a_choice_holds_between_half_and_twice() {
     }
 }
 
-/// Rules under `10.0.0.0/8`, none of which decides about many keys of the others, around one that holds them all.
+/// Returns rules under `10.0.0.0/8` that hold few keys of each other; with `with_wide`, a rule before them holds them
+/// all.
 fn around_a_wide_rule(with_wide: bool) -> String {
     let several = "deny src 11.0.0.1 dport { 1, 3, 5 }\n".to_owned();
     let behind: String = (0..30).map(|at| format!("permit src 10.{at}.0.0/16 dport {at}\n")).collect();
     several + if with_wide { "deny src 10.0.0.0/8\n" } else { "" } + &behind
 }
 
-/// Of all rules only one is such that a rebuild is due without it, by its place among rules of several regions: marked in a
-/// base that stays, taken out of one that changes in place.
+/// Of all rules only the wide one makes a rebuild due when it is removed. It is found by its place behind a rule of
+/// several regions, both in a base that marks it and in one that removes it in place.
 #[test]
 fn a_rebuild_is_due_without_a_wide_rule_alone() {
     let set = rules(&format!("family ipv4\n{}", around_a_wide_rule(true)));
@@ -92,12 +93,12 @@ fn a_rebuild_is_due_without_a_wide_rule_alone() {
     }
 }
 
-/// A choice is made anew without a wide rule that it rested on, and with one that has come and holds most keys.
+/// A choice is made anew if a wide rule that it rested on is gone, or if a new rule holds most keys.
 #[test]
 fn a_choice_is_made_anew_when_wide_rules_change() {
     let [without, with] = [false, true].map(around_a_wide_rule);
     let other = "deny src 192.0.2.1\n".to_owned();
-    // A rule that comes behind all others is wide for none.
+    // A rule behind all others is not wide, because it holds no key of a rule behind it.
     for (first, next, kept) in
         [(&with, &without, false), (&with, &(with.clone() + &other), true), (&without, &(other + &without), true)]
     {
@@ -126,8 +127,8 @@ fn choice_of(set: &Lowered, chosen: Kind, nanos: [[Option<f64>; 2]; 2]) -> Choic
     choice
 }
 
-/// A rebuild takes the base that changes in place where it takes at most twice as long as the one chosen on every sort of
-/// traffic, and only where changes may be done in place.
+/// A rebuild takes the base that changes in place if it takes at most twice as long as the chosen one on every sort of
+/// traffic, and if changes in place are allowed.
 #[test]
 fn what_changes_in_place_takes_over() {
     let set = rules(&format!("family ipv4\n{}", ports(0, 20)));
@@ -142,18 +143,17 @@ fn what_changes_in_place_takes_over() {
     assert_eq!(kept([both(20.0, 10.0), both(10.0, 10.0)], false), vector);
     assert_eq!(kept([both(20.1, 10.0), both(10.0, 10.0)], true), vector);
     assert_eq!(kept([both(1.0, 20.1), both(10.0, 10.0)], true), vector);
-    // A sort counts where both were timed on it.
+    // A sort of traffic counts if both were timed on it.
     assert_eq!(kept([[Some(20.0), Some(99.0)], [Some(10.0), None]], true), select);
     assert_eq!(kept([[Some(20.1), None], [Some(10.0), None]], true), vector);
-    // Where nothing is known nothing takes over.
+    // Without times, no base takes over.
     let mut choice = choice_of(&lowered, Kind::BitVector, [[None; 2]; 2]);
     assert_eq!(choice.kept(&lowered, &[], true), vector);
     choice.timed_with = None;
     assert_eq!(choice.kept(&lowered, &[], true), None);
 }
 
-/// What a choice rested on: each of its wide rules has to be there, and another that holds most keys must not; one that
-/// holds some may come.
+/// Every wide rule that a choice rested on has to be there. A new rule must not hold most keys, but may hold some.
 #[test]
 fn a_choice_rests_on_its_wide_rules() {
     let set = rules(&format!("family ipv4\n{}", ports(0, 20)));
@@ -167,12 +167,12 @@ fn a_choice_rests_on_its_wide_rules() {
     let holds = |choice: &Choice, wide: &[Wide]| choice.kept(&lowered, wide, false).is_some();
     assert!(holds(&choice, &[]) && holds(&choice, &[of(3, true), of(8, true)]) && holds(&choice, &[of(5, false)]));
     assert!(!holds(&choice, &[of(5, true)]) && !holds(&choice, &[of(3, true), of(5, true)]));
-    // One of them is of a slot that is used again.
+    // The slot of one wide rule now belongs to another rule.
     choice.wide[1] = Some((RuleId::new(ids[8].slot() as u32, 1), 8));
     assert!(!holds(&choice, &[]));
     choice.wide = [None; MOST];
     assert!(holds(&choice, &[]));
-    // The base before says what there is of it to be kept.
+    // A choice can be kept by means of the base before.
     let (base, choice) = choose_base(&lowered, &measured().selection(), usize::MAX, None).expect("no budget");
     let before = Before::of(&base, &choice);
     let (_, after) = choose_base(&lowered, &measured().selection(), usize::MAX, Some(&before)).expect("no budget");

@@ -1,4 +1,4 @@
-//! Explanations, word by word.
+//! Explanations, compared word by word.
 
 use super::*;
 use crate::engine::Stats;
@@ -34,7 +34,7 @@ fn explanation(candidates: Vec<Candidate>) -> Explanation {
     }
 }
 
-/// An explanation has a line a candidate, and lines that depend on traffic, limits and changes.
+/// An explanation has one line per candidate, and lines that depend on traffic, limits and changes.
 #[test]
 fn each_part_of_an_explanation_has_its_line() {
     let timed = Candidate {
@@ -66,7 +66,7 @@ fn each_part_of_an_explanation_has_its_line() {
     assert_eq!(of.to_string(), format!("{candidates}{memory}{changes}"));
 }
 
-/// Each outcome says its numbers, and each cap what it is about.
+/// Each outcome is shown with its numbers, and each cap with its subject.
 #[test]
 fn each_outcome_has_its_words() {
     let (needed, allowed) = (8, 7);

@@ -115,7 +115,7 @@ fn idle_readers_hold_nothing_up() {
 
 /// A reader gets the current replica and its count, whatever happens between its two looks.
 ///
-/// Tried are up to four publishes in between, and a writer that changes the very replica that the reader was to
+/// The test tries up to four publishes in between, and a writer that changes the very replica that the reader was to
 /// take.
 #[test]
 fn a_flip_between_two_looks_is_noticed() {

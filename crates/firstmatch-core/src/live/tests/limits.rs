@@ -1,4 +1,4 @@
-//! Limits at their very numbers: what an overlay and a budget refuse, and how many rules may go before a rebuild is due.
+//! Limits at their exact numbers: of an overlay, of a budget, and of the removals before a rebuild is due.
 
 use super::*;
 use crate::engine::budget::Budget;
@@ -39,7 +39,7 @@ fn replace(writer: &mut Writer, gone: &[RuleId], count: u64) -> Result<u64, Upda
     transaction.commit()
 }
 
-/// A rebuild is due when fewer than half of the rules are left that a base of more than eight was built from.
+/// A rebuild is due when fewer than half of a base's rules are left, unless it was built from eight or fewer.
 #[test]
 fn a_rebuild_is_due_below_half_of_the_rules() {
     for &kind in Kind::ALL {
@@ -56,7 +56,7 @@ fn a_rebuild_is_due_below_half_of_the_rules() {
     }
 }
 
-/// The overlay has room for as many rules as it may hold, after the removals of the same commit; the error names both
+/// An overlay takes rules up to its maximum, counted after the removals of the same commit. The error names both
 /// numbers.
 #[test]
 fn an_overlay_is_full_at_its_number() {
@@ -68,11 +68,11 @@ fn an_overlay_is_full_at_its_number() {
     assert_eq!(said(replace(&mut writer, &[], 5)), "5 rules would wait for a rebuild; at most 4 may");
     replace(&mut writer, &[], 4).expect("there is room");
     assert_eq!(held(), 4);
-    // Rules of the overlay give room to others.
+    // Removals from the overlay make room for other rules.
     let beside: Vec<RuleId> = ids(&writer).into_iter().filter(|id| !all.contains(id)).collect();
     replace(&mut writer, &beside[..2], 2).expect("two have gone");
     assert_eq!(held(), 4);
-    // Rules of the base give none, which shows when all is done but one.
+    // Removals from the base make none.
     assert_eq!(said(replace(&mut writer, &all[..2], 2)), "6 rules would wait for a rebuild; at most 4 may");
     assert_eq!(said(replace(&mut writer, &all[..1], 1)), "5 rules would wait for a rebuild; at most 4 may");
     assert_eq!((held(), writer.rules().len()), (4, 24));
@@ -153,7 +153,8 @@ fn commits_keep_the_budget(config: &Config) {
     assert!(refused > 5, "{refused}");
 }
 
-/// Once a base has changed in place, the statistics of its family have the other replica's base, shared bytes counted once.
+/// Once a base has changed in place, the statistics of its family count the other replica's base, and shared bytes
+/// once.
 #[test]
 fn a_second_base_counts_what_it_does_not_share() {
     let text: String = (0..40).map(|at| format!("deny dst 10.0.0.{at}\ndeny dst 2001:db8::{at}\n")).collect();
@@ -171,7 +172,7 @@ fn a_second_base_counts_what_it_does_not_share() {
         let part = &state.parts[family];
         let shared = part.shared_bytes();
         assert!(shared > 0 && engines[family].explain().in_place == 1, "family {family}");
-        // The other replica's base is the one of before the removal, and some bytes smaller.
+        // The other replica's base is the one before the removal, and differs by some bytes.
         let own = part.base.stats().total_bytes() - shared;
         assert!(second(family).is_some_and(|second| second.abs_diff(own) < shared / 2), "family {family}");
         assert_eq!(second(0).is_some(), family == 0, "the first family changes last");

@@ -21,7 +21,7 @@ enum Moment {
 
 /// Number of moments.
 const MOMENTS: usize = Moment::AfterSearch as usize + 1;
-/// Number of destination ports that rules are about.
+/// Number of destination ports that the rules match.
 const PORTS: usize = 64;
 
 /// Live rules that change inside the calls of a cache.
@@ -29,7 +29,7 @@ const PORTS: usize = 64;
 struct Struck(Arc<Rules>);
 
 struct Rules {
-    /// All rules, whether they are live or not, a region each.
+    /// All rules, whether they are live or not, with one region each.
     all: Lowered,
     engine: live::Engine,
     search: Arc<dyn Overlaps>,
@@ -41,7 +41,7 @@ struct Changes {
     random: Random,
     /// Mean number of moments between two commits.
     mean: usize,
-    /// Rules that are away, by the port that they are about; the last one is about all packets.
+    /// Rules that are removed at the moment, by their port; the last one matches all packets.
     away: Vec<Option<RuleSpec>>,
     /// Rules of each generation, by line.
     history: Vec<Vec<Option<RuleId>>>,
@@ -219,7 +219,7 @@ impl Overlaps for Struck {
     }
 }
 
-/// Every answer is one of the rules at some moment of its batch, whenever they change, and boxes answer between.
+/// Every answer is right at some moment of its batch, whenever the rules change, and boxes answer in between.
 #[test]
 fn commits_at_any_moment_are_noticed() {
     let mut hits = 0;
