@@ -1,4 +1,4 @@
-//! Packets and bytes by rule: each worker counts on its own, and a query adds up.
+//! Packets and bytes by rule: each worker has its own counts, and a query adds them up.
 //!
 //! A worker may count a packet for a rule that is already removed, after its slot was given to another rule. So each
 //! count of a slot is kept with the reuse number of its rule. A count for a newer rule of the slot starts anew, and the
@@ -182,10 +182,10 @@ impl Books {
 pub struct RuleCounters(Arc<Books>);
 
 impl RuleCounters {
-    /// Returns what all workers have counted for the rule of this very id, live or removed.
+    /// Returns the counts of all workers for the rule of this very id, live or removed, added up.
     ///
-    /// For a removed rule a worker's count ends when that worker counts for a later rule of the slot. The call waits
-    /// neither for the writer nor for workers.
+    /// A worker's count for a removed rule is left out once that worker counts for a later rule of the slot. The call
+    /// waits neither for the writer nor for workers.
     pub fn count(&self, rule: RuleId) -> Count {
         let of_shard = |shard: &Arc<Shard>| {
             let (reuse, count) = shard.slots.get(rule.slot())?.read();
@@ -242,8 +242,8 @@ impl Drop for CounterShard {
 impl CounterShard {
     /// Adds `packets` packets of `bytes` bytes in total to a rule.
     ///
-    /// The first count in a chunk of slots allocates the chunk, 40 bytes a slot. A count for a removed rule goes to the
-    /// removed rules. So does one for an id that no rule ever had, without allocating.
+    /// The first count in a chunk of slots allocates the chunk, 40 bytes per slot. A count for a removed rule goes to
+    /// the removed rules. So does one for an id that no rule ever had, without allocating.
     #[inline]
     pub fn add(&mut self, rule: RuleId, packets: u64, bytes: u64) {
         let count = Count { packets, bytes };
@@ -253,7 +253,7 @@ impl CounterShard {
         }
     }
 
-    /// Does the same where the slot's last count was for another rule, or there was none.
+    /// Does the same if the slot's last count was for another rule, or there was none.
     #[cold]
     fn add_first(&self, rule: RuleId, count: Count) {
         let Shard { slots, removed, .. } = &*self.shard;

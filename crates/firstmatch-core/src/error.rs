@@ -1,4 +1,4 @@
-//! Errors, one type a phase: building an engine, changing rules. [`Diagnostic`] is what a format says of a text.
+//! Errors, one type per phase: building an engine, changing rules. [`Diagnostic`] is a fault or warning about a text.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -45,7 +45,7 @@ impl fmt::Display for Diagnostic {
 /// Cap that a candidate did not keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cap {
-    /// Cap [`Budget::run_bytes`](crate::Budget::run_bytes), or what other things leave of it.
+    /// Cap [`Budget::run_bytes`](crate::Budget::run_bytes), or the part of it that other memory leaves.
     RunBytes,
     /// Cap [`Limits::build_bytes`](crate::live::Limits::build_bytes).
     BuildBytes,
@@ -245,7 +245,7 @@ enum UpdateErrorKind {
 }
 
 impl UpdateError {
-    /// Returns the error that says that a rule id is of no live rule.
+    /// Returns the error for a rule id that belongs to no live rule.
     pub fn stale(id: RuleId) -> Self {
         Self { kind: UpdateErrorKind::Stale(id) }
     }
@@ -330,7 +330,7 @@ impl UpdateError {
 
     /// Whether a limit was exceeded.
     ///
-    /// The limit belongs to the [`Budget`](crate::Budget) or, where the change builds an engine anew, to
+    /// The limit belongs to the [`Budget`](crate::Budget) or, if the change builds an engine anew, to
     /// [`live::Limits`](crate::live::Limits).
     pub fn budget_exceeded(&self) -> bool {
         match &self.kind {

@@ -7,7 +7,7 @@
 use crate::rule::FieldValues;
 use crate::schema::Schema;
 
-/// Growing batch of keys, one row a packet.
+/// Growing batch of keys, one row per packet.
 ///
 /// A row has [`Schema::stride`] words, of which the padding is zero. The first row is 64-byte aligned and every other
 /// one 16-byte aligned, so that rows of 8 words never straddle a cache line.
@@ -23,7 +23,7 @@ use crate::schema::Schema;
 pub struct KeyBuf {
     schema: Schema,
     stride: usize,
-    /// Unused words that the alignment takes, the rows, then room for more rows, in which padding is zero.
+    /// Words skipped for alignment, then the rows, then room for more rows, whose padding is already zero.
     words: Vec<u32>,
     start: usize,
     /// Index of the first word behind the rows.
@@ -31,7 +31,7 @@ pub struct KeyBuf {
 }
 
 const ALIGN: usize = 64;
-/// Number of words of room for the alignment.
+/// Number of words kept free for the alignment.
 const SLACK: usize = ALIGN / size_of::<u32>();
 
 impl KeyBuf {
@@ -101,8 +101,8 @@ impl KeyBuf {
 
     /// Adds `rows` rows and returns their words, row after row, to be filled by the caller.
     ///
-    /// The padding of each row is zero and must stay so. The words of the schema hold old values, because clearing
-    /// them would be wasted, so the caller must write all of them.
+    /// The padding of each row is zero and must stay so. The words of the schema hold old values, because clearing them
+    /// would be wasted. The caller must write all of them.
     ///
     /// ```
     /// use firstmatch_core::{KeyBuf, Schema};

@@ -44,15 +44,15 @@
 //! |---|---|---|---|
 //! | [`live`] | that of the engine it has chosen | [`live::Writer`]: transactions, beside readers | everything |
 //! | [`linear`](engines::linear) | every region, eight at a time | rebuild | a few dozen rules; memory to the byte |
-//! | [`bit_select`](engines::bit_select) | one step and one block of eight regions in each of a few trees, in batches | rebuild | rules that stay: fast, and little memory |
+//! | [`bit_select`](engines::bit_select) | one step and one block of eight regions in each of a few trees, in batches | rebuild | rules that do not change: fast, and little memory |
 //! | [`bit_vector`](engines::bit_vector) | one search per key word, and the first bit of a few vectors | rebuild | up to a thousand or two rules of any kind |
 //! | [`cut_tree`](engines::cut_tree) (HiCuts, HyperCuts) | one walk to a short list in each of up to four trees | rebuild | comparison with the classics, within memory that you set |
-//! | [`rfc`](mod@engines::rfc) | one search per key word, and a fixed number of table reads | rebuild | rules that stay, where speed is worth much memory |
+//! | [`rfc`](mod@engines::rfc) | one search per key word, and a fixed number of table reads | rebuild | rules that do not change, where speed is worth much memory |
 //! | [`bitmap_rfc`](engines::rfc::Config::bitmap) | the same, with runs of equal entries under bitmaps | rebuild | as `rfc`, in a fraction of its memory |
 //! | [`decomposition`](mod@engines::decomposition) | one search per field, and the first rule that all have in common | rebuild | comparison with the paper, over many fields |
 //! | [`interval_tree`](engines::interval_tree) (Npf) | one search per key word, in trees that turn with the traffic | rebuild | comparison with the thesis; skewed traffic, few packets at a time |
 //! | [`tuple`](mod@engines::tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | rules that change |
-//! | [`partition_sort`](engines::partition_sort) (PartitionSort) | one walk down a tree in each of a few partitions | [`Updatable`]: insert and remove | rules of ranges, whose bits say little |
+//! | [`partition_sort`](engines::partition_sort) (PartitionSort) | one walk down a tree in each of a few partitions | [`Updatable`]: insert and remove | rules of ranges, which single bits hardly tell apart |
 //!
 //! [`cache::flow`] goes in front of any of them, for traffic whose keys come again. For example, the later packets of a
 //! flow are answered from the cache.

@@ -39,9 +39,10 @@ impl Location {
 
 /// Layout of a caller's own records, for [`KeyBuf::push_records`].
 ///
-/// A field that only packets of some protocols have is absent from the others, whatever the record says: a record of
-/// ICMP has no ports. Any other field is always there, and so are all if the schema has no protocol. A record cannot say that a field is absent for another reason,
-/// such as the ports of a later fragment; [`KeyBuf::push_values`] can.
+/// A field that only packets of some protocols have is absent from all others, whatever the record says: a record of
+/// ICMP has no ports. Any other field is always present. If the schema has no protocol field, every field is present. A
+/// record cannot say that a field is absent for another reason, such as the ports of a later fragment;
+/// [`KeyBuf::push_values`] can.
 ///
 /// ```
 /// use firstmatch_core::{KeyBuf, Location, RecordLayout, Schema};
@@ -82,7 +83,7 @@ pub struct RecordLayout {
 struct Part {
     load: Load,
     absent: u32,
-    /// A bit for each protocol that has the field, if it depends on the protocol.
+    /// One bit for each protocol that has the field, if it depends on the protocol.
     protocols: Option<[u64; 4]>,
 }
 
@@ -119,8 +120,8 @@ impl RecordLayout {
     /// Returns the layout of records with each field of a schema, by name.
     ///
     /// # Errors
-    /// If the schema lacks a field that is named, or one of its fields is not named, named twice or behind the end of
-    /// any record.
+    /// If a named field is not in the schema, if a field of the schema is not named or is named twice, or if an offset
+    /// is larger than any record.
     pub fn new(schema: &Schema, fields: &[(&str, Location)]) -> Result<Self, LayoutError> {
         let mut places = vec![None; schema.fields().len()];
         for &(name, at) in fields {
@@ -322,7 +323,7 @@ mod tests {
                 assert_eq!(layout.least_bytes(), end);
                 let (mut values, mut records) = (KeyBuf::new(&schema), Vec::new());
                 for _ in 0..5 {
-                    // Bits that no field has are set or not.
+                    // Bits that no field has are random.
                     let noise = random.next() as u8;
                     let mut record = vec![noise; end];
                     let value =
@@ -355,7 +356,7 @@ mod tests {
         }
     }
 
-    /// A record that is too short adds no row, nor do those before it.
+    /// A record that is too short adds no row, nor do the records before it.
     #[test]
     fn short_records_add_nothing() {
         let schema = Schema::ipv4();

@@ -258,9 +258,6 @@ impl Schema {
         self.0.first[field]..self.0.first[field + 1]
     }
 
-    /// Returns a hash of the index, name, width, source and family of a field.
-    ///
-    /// Two fields have the same hash where a condition on them means the same.
     /// Returns the value of each field in a row of key words; `None` for a field that is absent.
     ///
     /// ```
@@ -284,6 +281,9 @@ impl Schema {
         (0..self.fields().len()).map(value).collect()
     }
 
+    /// Returns a hash of the index, name, width, source and family of a field.
+    ///
+    /// Two fields have the same hash if a condition on them means the same.
     pub(crate) fn identity_of(&self, field: usize) -> u32 {
         self.0.identities[field]
     }
@@ -302,7 +302,7 @@ impl fmt::Debug for Schema {
 }
 
 impl Field {
-    /// Builds the field of a header field, under its usual name, width and kind.
+    /// Builds the field that is filled from a header field, with its usual name, width and kind.
     pub fn from_source(source: Source, family: Family) -> Self {
         let field = Self::new(source.name(), source.width(family), source.kind(), Some(source));
         if source.is_optional() { field.optional() } else { field }

@@ -19,7 +19,7 @@ pub(crate) fn set(schema: &Schema, rules: impl IntoIterator<Item = Vec<(usize, T
     lower(&set, schema, &ExpansionLimits::default()).expect("within the caps")
 }
 
-/// Builds the rules of a text over the 5-tuple, a line each: an action, then fields with a value or values in braces.
+/// Builds the rules of a text over the 5-tuple, one per line: an action, then fields with a value or values in braces.
 ///
 /// Values are numbers, addresses and prefixes. The set is dual-stack unless the first line is `family ipv4`.
 pub(crate) fn of_text(text: &str) -> RuleSet {

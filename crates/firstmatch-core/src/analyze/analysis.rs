@@ -27,13 +27,13 @@ pub enum KeySpace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Most regions that one question looks at.
+    /// Maximum number of regions that one question may look at.
     pub work: u64,
-    /// Most regions that all questions together look at.
+    /// Maximum number of regions that all questions together may look at.
     pub total_work: u64,
-    /// Most rules of another verdict that one rule is compared with.
+    /// Maximum number of rules of another verdict that one rule is compared with.
     pub pairs: usize,
-    /// Most rules that are left out of the causes of a finding, to see whether the others suffice.
+    /// Maximum number of attempts to leave rules out of the causes of a finding.
     pub causes: usize,
 }
 
@@ -54,11 +54,11 @@ pub struct Config {
     pub keys: KeySpace,
     /// Limits of lowering.
     pub expansion: ExpansionLimits,
-    /// Most regions that [`diff`](super::diff) states for each pair of rules; 0 for none.
+    /// Maximum number of regions that [`diff`](super::diff) returns for each pair of rules; 0 for none.
     pub regions: usize,
 }
 
-/// State that drawing begins with.
+/// Seed of the random points.
 pub(super) const SEED: u64 = 1;
 /// Bit of all verdicts beyond the first 63.
 pub(super) const SHARED: u64 = 1 << 63;
@@ -76,11 +76,11 @@ pub struct Analysis<'s> {
     pub(super) default: Verdict,
     /// Verdict of each rule as a bit.
     pub(super) verdicts: Vec<u64>,
-    /// Rules that were found, so that later questions do without them.
+    /// Whether each rule was found removable, so that later questions ignore it.
     pub(super) removed: Vec<bool>,
     pub(super) limits: Limits,
     pub(super) work: Work,
-    /// State of the random numbers that points are drawn by.
+    /// State of the random generator that points are drawn with.
     pub(super) random: u64,
 }
 
@@ -103,7 +103,7 @@ pub(super) enum Answer {
 }
 
 impl<'s> Analysis<'s> {
-    /// Lowers the rules of a set and builds the trees that questions are asked of.
+    /// Lowers the rules of a set and builds the trees that answer questions.
     ///
     /// # Errors
     /// If a rule or the set exceeds a limit of [`Config::expansion`].
@@ -154,7 +154,7 @@ impl<'s> Analysis<'s> {
         Among { from, below, without: None, removed: &self.removed, verdicts: &self.verdicts, of: u64::MAX }
     }
 
-    /// Returns whether every packet of a box has a rule before rank `below`, other than `without`.
+    /// Returns whether every packet of a box matches a rule before rank `below`, other than `without`.
     pub(super) fn cover(&mut self, list: usize, of: &[Piece], below: u32, without: Option<u32>) -> Cover {
         let points = self.points(list, of);
         let mut work = self.work;
@@ -210,7 +210,7 @@ fn bit_of(known: &mut Vec<Verdict>, verdict: Verdict) -> u64 {
     1 << at
 }
 
-/// Returns whether every possible packet of a box has a rule in one of some lists; `points` of the box are tried first.
+/// Returns whether every possible packet of a box matches a rule of some lists; `points` of the box are tried first.
 pub(super) fn cover(
     of: &[Piece],
     points: [Vec<u32>; 4],
@@ -222,7 +222,7 @@ pub(super) fn cover(
         if possible.is_possible(&point) && lists.iter().all(|(tree, among)| tree.first(&point, *among).is_none()) {
             return Cover::Free(point);
         }
-        // Most covered boxes have one holder.
+        // Most covered boxes lie in one region.
         let is_held = || lists.iter().any(|(tree, among)| tree.holder(of, *among).is_some());
         if index == 0 && (is_held() || possible.is_impossible(of)) {
             return Cover::Covered;

@@ -20,10 +20,10 @@ pub struct Sampled {
 impl Analysis<'_> {
     /// Calls `f` with the keys of at most `most` packets of the schema of index `schema`, and the first rule of each.
     ///
-    /// If the cells are no more than that, each has one key. Otherwise the keys are the corners of all regions with
-    /// their neighbours, the corners of overlaps, and keys of cells drawn at random, as far as `most` allows. The rule
-    /// is found by the tree of boxes. A key may be one that no packet has, but is always one of a row. Every call draws
-    /// the same keys.
+    /// If there are at most `most` cells and no masks, each cell has one key. Otherwise the keys are the corners of all
+    /// regions with their neighbours, the corners of overlaps, and keys of cells drawn at random, as far as `most`
+    /// allows. The tree of boxes finds the rule. A key may be one that no packet has, but it can always be a row. Every
+    /// call draws the same keys.
     ///
     /// # Panics
     /// If there is no such schema.
@@ -63,7 +63,7 @@ impl Analysis<'_> {
                 }
             }
         }
-        // A drawn key that is no row takes a draw, too, so that the loop ends.
+        // A drawn key that cannot be a row counts as a draw, too, so that the loop ends.
         for _ in 0..most {
             let key: Vec<u32> = classes.iter().map(|class| class[self.draw() as usize % class.len()]).collect();
             take(self, &key);
@@ -73,7 +73,7 @@ impl Analysis<'_> {
 
     /// Returns a value of each class of each word, and whether some word is under a mask.
     ///
-    /// Classes of a word under a mask are only some of those that there are.
+    /// For a word under a mask, only some of its classes are returned.
     fn classes(&self, schema: usize) -> (Vec<Vec<u32>>, bool) {
         let list = &self.lists[schema];
         let mut classes: Vec<Vec<u32>> = list.schema.words().iter().map(|_| vec![0]).collect();

@@ -1,17 +1,17 @@
 //! The one question of the analysis: is a box of packets covered by some rules?
 //!
-//! A few points of the box are tried first: one that no rule has is the answer. Then one region that holds all of the
-//! box is looked for. Only then the box is searched: a region is cut out of it, which leaves disjoint boxes, each with
-//! the regions that overlap it, until a box has no region left or every box is held by one.
+//! A few points of the box are tried first: a point that matches no rule is the answer. Then a single region that holds
+//! all of the box is looked for. Only then the box is searched: a region is cut out of it, which leaves disjoint boxes,
+//! each with the regions that overlap it. This goes on until a box has no region left, or one region holds every box.
 
 use super::piece::{Piece, contains, holds, overlap};
 
 /// Answer to the question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cover {
-    /// Every packet of the box has a rule.
+    /// Every packet of the box matches a rule.
     Covered,
-    /// This packet has none.
+    /// This packet matches none.
     Free(Vec<u32>),
     /// The work exceeded its cap.
     Undecided,
@@ -23,7 +23,7 @@ pub(super) struct Work {
     /// Work of all questions so far.
     pub(super) done: u64,
     pub(super) most: u64,
-    /// Most work of one question.
+    /// Maximum work of one question.
     pub(super) most_each: u64,
 }
 
@@ -158,7 +158,7 @@ mod tests {
         assert!((2_000..18_000).contains(&covered), "{covered}");
     }
 
-    /// Two stripes a word leave one key free among 2^40: a cap ends the search, and more work finds it.
+    /// Two stripes per word leave one key free among 2^40: a cap ends the search, and more work finds it.
     #[test]
     fn a_cap_leaves_the_question_undecided() {
         let full = [Piece::interval(0, 255); 5];

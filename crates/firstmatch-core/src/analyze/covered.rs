@@ -34,7 +34,7 @@ impl Covering<'_> {
     }
 }
 
-/// Number of shapes that earlier rules are found by: those that fix the fewest bits.
+/// Number of shapes kept to find earlier rules by: the shapes that fix the fewest bits.
 const SHAPES: usize = 64;
 /// Number of rules kept to compare with, of one shape and with the same fixed bits.
 const BUCKET: usize = 4;
@@ -240,7 +240,7 @@ fn range(test: Test, width: u32) -> Option<(u128, u128)> {
     }
 }
 
-/// Whether every value that meets `inner` meets `outer`; may be false although it is so.
+/// Whether every value that meets `inner` meets `outer`; it may miss this, but is never wrongly true.
 fn implies(inner: ConditionRef<'_>, outer: ConditionRef<'_>, family: Option<Family>, width: u32) -> bool {
     let (in_tests, out_tests) = (inner.tests_for(family), outer.tests_for(family));
     if inner.negated == outer.negated && in_tests.clone().eq(out_tests.clone()) {
@@ -273,7 +273,7 @@ fn is_any(test: Test, width: u32) -> bool {
     }
 }
 
-/// Whether every value that passes `one` passes `of`; may be false although it is so.
+/// Whether every value that passes `one` passes `of`; it may miss this, but is never wrongly true.
 fn is_within(one: Test, of: Test, width: u32) -> bool {
     let Some((lo, hi)) = range(one, width) else { return of == Test::Absent };
     match (one, of) {

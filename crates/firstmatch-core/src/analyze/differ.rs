@@ -27,9 +27,9 @@ pub struct Difference {
     pub packet: FieldValues,
     /// Regions of these packets by schema, merged, if [`Config::regions`] asks for them.
     ///
-    /// They do not overlap, and together they hold just these packets, beside keys that no packet has.
+    /// They do not overlap. Together they hold just these packets, and perhaps keys that no packet has.
     pub regions: Vec<(usize, Regions)>,
-    /// Whether there are more than [`Config::regions`], so that those are left out.
+    /// Whether there are more regions than [`Config::regions`], so that none are returned.
     pub has_more_regions: bool,
 }
 
@@ -135,10 +135,10 @@ struct Differ<'s> {
     sides: [Analysis<'s>; 2],
     /// Whether each rule of each set is common.
     common: [Vec<bool>; 2],
-    /// Differences by the ranks of both rules; behind all others where no rule matches.
+    /// Differences by the ranks of both rules; without a rule, the rank is the one behind all rules.
     pairs: BTreeMap<[u32; 2], (Difference, Vec<Located>)>,
     undecided: usize,
-    /// Most rules of the other set that one rule is compared with.
+    /// Maximum number of rules of the other set that one rule is compared with.
     most: usize,
     most_regions: usize,
 }
@@ -240,7 +240,7 @@ impl Differ<'_> {
         }
     }
 
-    /// Adds what earlier rules leave of a box to the regions of a pair; one more than the most if there are more.
+    /// Adds the part of a box that earlier rules leave to the regions of a pair, up to one more than the maximum.
     fn add_regions(&mut self, list: usize, of: &[Piece], ranks: [u32; 2]) {
         let mut entries = Vec::new();
         for (side, &rank) in self.sides.iter().zip(&ranks) {

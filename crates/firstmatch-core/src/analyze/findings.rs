@@ -7,7 +7,7 @@ use super::tree::Among;
 use crate::policy::Verdict;
 use crate::rule::{FieldValues, RuleId};
 
-/// Number of rules of another verdict that are looked for one by one, before the others are all collected.
+/// Number of rules of another verdict that are looked for one by one, before all others are collected at once.
 const SINGLY: usize = 8;
 
 /// Kind of a finding.
@@ -56,8 +56,9 @@ pub struct Finding {
     pub rule: RuleId,
     /// Rules that cause it, in order of priority.
     ///
-    /// For a shadowed rule they take all its packets, and none of them can be left out. For a redundant rule they are
-    /// the later rules that one box of it falls to as a whole; without any, the default verdict or several rules do.
+    /// For a shadowed rule they take all its packets, and none of them can be left out unless a cap ended the search.
+    /// For a redundant rule they are the later rules that take a whole box of it; without any, the default verdict or
+    /// several rules do.
     pub by: Vec<RuleId>,
     /// Packet of the rule, unless it is unmatchable.
     pub packet: Option<FieldValues>,
@@ -67,7 +68,7 @@ pub struct Finding {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Findings; at most one a rule.
+    /// Findings; at most one per rule.
     pub findings: Vec<Finding>,
     /// Number of rules that were looked at.
     pub rules: usize,
@@ -152,7 +153,7 @@ impl Analysis<'_> {
         }
         let by = self.causes(rank);
         let kind = match by[..] {
-            // Nothing but impossible keys.
+            // It has only impossible keys.
             [] => Kind::Unmatchable,
             [one] if self.is_equal(one, rank) => Kind::Duplicate,
             _ => Kind::Shadowed,
@@ -165,10 +166,10 @@ impl Analysis<'_> {
         (0..self.lists.len()).all(|list| self.boxes(list, one) == self.boxes(list, other))
     }
 
-    /// Returns rules that take all packets of a rule together, of which none can be left out.
+    /// Returns rules that together take all packets of a rule.
     ///
-    /// At most `Limits::causes` times some are left out on trial; those that remain then may be
-    /// more than needed. Later rules are left out first.
+    /// It tries at most `Limits::causes` times to leave some of them out, later rules first. If that is not enough,
+    /// there may be more rules than needed; otherwise none can be left out.
     fn causes(&mut self, rank: u32) -> Vec<u32> {
         let mut by = Vec::new();
         for list in 0..self.lists.len() {
@@ -219,7 +220,8 @@ impl Analysis<'_> {
         covered
     }
 
-    /// Returns whether every packet of a rule gets the same verdict without it, and the later rules that it falls to.
+    /// Returns whether every packet of a rule gets the same verdict without it, and the later rules that then match
+    /// first.
     fn redundant(&mut self, rank: u32) -> (Answer, Vec<u32>) {
         let (mut answer, mut by) = (Answer::Yes, Vec::new());
         for list in 0..self.lists.len() {

@@ -1,4 +1,4 @@
-//! Boxes that are left of a box outside some regions, merged.
+//! Parts of a box outside some regions, as merged boxes.
 
 use super::cover::cut;
 use super::piece::{Piece, and, holds, overlap};
@@ -15,7 +15,7 @@ pub(super) fn leftover(of: &[Piece], entries: &[Piece], most: usize) -> Option<V
                 next.push(of);
             } else if !holds(entry, &of) {
                 let pieces = cut(&of, entry).into_iter();
-                // An entry that has masks may hold a box without being seen to.
+                // If an entry has masks, it may hold a box although `holds` does not tell.
                 next.extend(pieces.filter(|piece| and(piece, entry).is_none()));
             }
         }
@@ -28,7 +28,7 @@ pub(super) fn leftover(of: &[Piece], entries: &[Piece], most: usize) -> Option<V
     Some(left)
 }
 
-/// Merges boxes that differ in one word alone, in which one follows the other, until there are no such two.
+/// Merges pairs of boxes that differ in one word alone and are neighbours there, until there is no such pair.
 pub(super) fn merge(boxes: &mut Vec<Vec<Piece>>) {
     loop {
         let before = boxes.len();

@@ -1,8 +1,8 @@
 //! Exact answers about rule sets: which rules never decide, and which change no verdict.
 //!
-//! One question carries all of them: is a box of packets covered by the rules before some rank? [`Analysis`] asks it of
-//! every rule. The answers are exact for any schema and both families. A question that takes more work than [`Limits`]
-//! allow is *undecided*, never answered wrongly.
+//! All answers come from one question: is a box of packets covered by the rules before some rank? [`Analysis`] asks it
+//! of every rule. The answers are exact for any schema and both families. A question that takes more work than
+//! [`Limits`] allow is *undecided*, never answered wrongly.
 //!
 //! ```
 //! use firstmatch_core::analyze::{Analysis, Config, Kind};

@@ -33,7 +33,7 @@ pub struct Overlapping {
 }
 
 impl Overlapping {
-    /// Returns the pairs as findings about the later rules, one a rule.
+    /// Returns one finding per later rule, with all its earlier rules.
     pub fn findings(&self) -> Vec<Finding> {
         let one = |pairs: &[OverlapPair]| Finding {
             kind: Kind::Overlap,
@@ -46,10 +46,10 @@ impl Overlapping {
 }
 
 impl Analysis<'_> {
-    /// Finds pairs of rules with different verdicts of which the earlier one takes packets from the later one.
+    /// Finds pairs of rules with different verdicts in which the earlier rule takes packets from the later one.
     ///
     /// Without the earlier rule, some packet would get the verdict of the later one. Firewalls have millions of such
-    /// pairs, because exceptions stand before what they are exceptions from; at most `most` are returned.
+    /// pairs, because exceptions stand before the rules that they restrict; at most `most` are returned.
     ///
     /// ```
     /// use firstmatch_core::analyze::{Analysis, Config};
@@ -111,7 +111,7 @@ impl Analysis<'_> {
         Some(ranks)
     }
 
-    /// Returns a packet of a box of the later rule that it would decide without the earlier one.
+    /// Returns a packet of a box of the later rule that this rule would decide without the earlier one.
     fn taken(&mut self, list: usize, of: &[Piece], [earlier, later]: [u32; 2]) -> Cover {
         let mut answer = Cover::Covered;
         for shared in self.boxes(list, earlier).iter().filter_map(|region| and(of, region)) {

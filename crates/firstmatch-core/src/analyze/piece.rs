@@ -42,7 +42,7 @@ impl Piece {
         Self::new(lo, hi, self.value | other.value, self.mask | other.mask)
     }
 
-    /// Whether all values of `other` lie inside; may be false although they do, if both have masks.
+    /// Whether all values of `other` lie inside; if both have masks, it may miss this.
     pub(super) fn holds(self, other: Self) -> bool {
         // Bits above the highest one in which the ends differ are the same in all values between.
         let common = !(u32::MAX.checked_shr((other.lo ^ other.hi).leading_zeros()).unwrap_or(0));
@@ -50,7 +50,8 @@ impl Piece {
         self.lo <= other.lo && other.hi <= self.hi && self.mask & !fixed == 0 && other.lo & self.mask == self.value
     }
 
-    /// Number of values as a logarithm, for an order alone: bits of the mask count as if the interval began at 0.
+    /// Returns a logarithm of the number of values, for comparisons only: mask bits count as if the interval began at
+    /// 0.
     pub(super) fn size(self) -> f64 {
         (f64::from(self.hi - self.lo) + 1.0).log2() - f64::from(self.mask.count_ones())
     }
@@ -129,7 +130,7 @@ pub(super) fn overlap(one: &[Piece], other: &[Piece]) -> bool {
     one.iter().zip(other).all(|(a, b)| a.lo <= b.hi && b.lo <= a.hi && (a.mask | b.mask == 0 || a.and(*b).is_some()))
 }
 
-/// Whether all keys of `inner` lie in `outer`; may be false although they do, if both have masks.
+/// Whether all keys of `inner` lie in `outer`; if both have masks, it may miss this.
 pub(super) fn holds(outer: &[Piece], inner: &[Piece]) -> bool {
     outer.iter().zip(inner).all(|(outer, inner)| outer.holds(*inner))
 }

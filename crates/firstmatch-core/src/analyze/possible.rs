@@ -1,8 +1,8 @@
 //! Keys that no packet has, and keys made possible.
 //!
 //! The key space holds TCP without ports, ports of ICMP, and a source port without a destination port. A rule that only
-//! such keys reach never decides about a packet. Only boxes that are surely impossible count: one too many would call a
-//! rule shadowed that is not, while one too few only makes an example odd.
+//! such keys reach never decides about a packet. Only boxes that are surely impossible count. One box too many would
+//! make a rule look shadowed that is not; one too few only makes an example odd.
 
 use super::piece::{Piece, contains, holds};
 use crate::policy::Fragments;
@@ -44,7 +44,7 @@ struct Dependent {
 const OF_IP: [Source; 4] = [Source::Dscp, Source::Ttl, Source::Length, Source::Fragment];
 
 impl Possible {
-    /// Returns the impossible keys of packets that were parsed, or if not `is_parsed` those that no row can have.
+    /// Returns the keys that no parsed packet has; unless `is_parsed`, only the keys that no row can have.
     pub(super) fn new(schema: &Schema, fragments: Fragments, is_parsed: bool) -> Self {
         let mut made = Maker { schema, boxes: Vec::new() };
         for field in 0..schema.fields().len() {
@@ -90,7 +90,7 @@ impl Possible {
 
     /// Changes a key of a box so that the fields that its protocol lacks are absent and the others present.
     ///
-    /// It takes another protocol of the box where the box forbids that. If all do, the key may stay impossible.
+    /// If the box forbids that, it tries some other protocols of the box. If all fail, the key may stay impossible.
     pub(super) fn repair(&self, key: &mut [u32], of: &[Piece]) {
         let own = self.protocol.map_or(0, |word| key[word]);
         let ends = self.protocol.map_or([0, 0], |word| [of[word].lo, of[word].hi]);

@@ -28,7 +28,7 @@ pub(super) struct Tree {
 struct Node {
     least: u32,
     most: u32,
-    /// Verdicts of its rules, a bit each.
+    /// Verdicts of its rules, one bit each.
     verdicts: u64,
     /// Two children, or start and end of the leaf's regions.
     below: Below,
@@ -69,7 +69,7 @@ impl Among<'_> {
 }
 
 impl Tree {
-    /// Builds the tree of regions, given as flat pieces; `ranks` are those of their rules, in order.
+    /// Builds the tree of regions, given as flat pieces; `ranks` are the ranks of their rules, in order.
     pub(super) fn build(words: usize, pieces: Vec<Piece>, ranks: Vec<u32>, verdicts: &[u64]) -> Self {
         let mut tree = Self { words, pieces, ranks, nodes: Vec::new(), hulls: Vec::new(), order: Vec::new() };
         if !tree.ranks.is_empty() {
@@ -162,7 +162,7 @@ impl Tree {
         })
     }
 
-    /// Visits regions until `f` returns true; nodes are entered as `enter` says, those of lesser ranks first.
+    /// Visits regions until `f` returns true, in the nodes that `enter` accepts, lesser ranks first.
     fn walk(&self, mut enter: impl FnMut(&Node, &[Piece]) -> bool, mut f: impl FnMut(usize) -> bool) {
         let mut stack = Vec::with_capacity(64);
         if !self.nodes.is_empty() {
@@ -189,7 +189,7 @@ impl Tree {
         }
     }
 
-    /// Returns the least rank whose region `is_it`, of nodes that `may_have_it`.
+    /// Returns the least rank with a region for which `is_it` is true, among nodes for which `may_have_it` is true.
     fn least(
         &self,
         among: Among<'_>,
@@ -210,22 +210,22 @@ impl Tree {
         (best.get() < among.below).then_some(best.get())
     }
 
-    /// Returns the least rank among these with a region that has the key.
+    /// Returns the least rank in `among` with a region that has the key.
     pub(super) fn first(&self, key: &[u32], among: Among<'_>) -> Option<u32> {
         self.least(among, |hull| contains(hull, key), |region| contains(region, key))
     }
 
-    /// Returns the least rank among these with one region that holds all of the box.
+    /// Returns the least rank in `among` with one region that holds all of the box.
     pub(super) fn holder(&self, of: &[Piece], among: Among<'_>) -> Option<u32> {
         self.least(among, |hull| holds(hull, of), |region| holds(region, of))
     }
 
-    /// Returns the least rank among these with a region that overlaps the box.
+    /// Returns the least rank in `among` with a region that overlaps the box.
     pub(super) fn next(&self, of: &[Piece], among: Among<'_>) -> Option<u32> {
         self.least(among, |hull| overlap(hull, of), |region| overlap(region, of))
     }
 
-    /// Calls `f` with each region among these that overlaps the box, in no order, until it returns true.
+    /// Calls `f` with each region in `among` that overlaps the box, in no order, until it returns true.
     pub(super) fn overlaps(&self, of: &[Piece], among: Among<'_>, mut f: impl FnMut(usize) -> bool) {
         self.walk(
             |node, hull| among.takes_node(node) && overlap(hull, of),

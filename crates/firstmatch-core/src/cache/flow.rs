@@ -279,8 +279,8 @@ impl Flows {
     fn new(config: &Config, schema: &Schema, inner: Scratch) -> Self {
         let (key_words, stride) = (schema.words().len(), schema.stride());
         let (sets, ways) = (config.sets(), config.ways());
-        // Written here, the memory has its pages when lookups come. Otherwise the first packet of each page would cost
-        // a page fault, which takes far longer than a lookup.
+        // Writing the memory makes its pages present. Otherwise the first packet of each page would cost a page fault,
+        // which takes far longer than a lookup.
         let touched = Line([1; LINE_WORDS]);
         let mut entries = vec![touched; sets * ways * lines_per_entry(key_words)].into_boxed_slice();
         entries.fill(Line::default());

@@ -1,12 +1,12 @@
 //! Trials of whether a cache pays: which path batches take, and for how long.
 //!
 //! A verdict holds for a time, then there is another trial. First the batches go past the cache. For a quarter of a
-//! window, the cache counts how many of their keys would hit, and where these are too few it steps aside. For example,
-//! of 512 noted keys at least 8 must hit a flow cache of 16,384 entries.
-//!
-//! A verdict holds for a time, then there is another trial. First the batches go past the cache. For a quarter of a
 //! window, the cache counts how many of their keys would hit, and it steps aside if these are too few. For example, of
 //! 512 noted keys at least 8 must hit a flow cache of 16,384 entries.
+//!
+//! Otherwise the engine alone is timed, then the engine with the cache in front, window by window. The cache stays as
+//! soon as a window with it is faster. It steps aside if a window takes far longer, or if it has been tried for as many
+//! lookups as it takes to fill it.
 
 use std::time::Instant;
 

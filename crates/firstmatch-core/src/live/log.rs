@@ -200,7 +200,7 @@ impl Log {
         self.len -= self.whole.drain(..pieces).map(|piece| piece.len()).sum::<usize>();
     }
 
-    /// Whether most changes undo others; `changed` is the number of different rules in the changes.
+    /// Whether most changes undo others; `changed` is the number of rules that differ from the bases.
     pub(super) fn is_long(&self, changed: usize) -> bool {
         self.len > LEAST.max(2 * changed)
     }

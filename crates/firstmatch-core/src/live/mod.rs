@@ -41,9 +41,8 @@
 //! time of the fastest candidate, on the sort where this quotient is largest. The least worst ratio wins; among
 //! candidates within 5 % of it, the first by order. A few regions get `linear` without a comparison.
 //!
-//! For example, with `permit tcp` before 10,000 rules, a TCP packet costs `linear` a lookup that ends at the first
-//! region, but another packet may cost it all of them. [`Engine::explain`] lists the times, and the refused candidates
-//! with the reasons.
+//! For example, with `permit tcp` before 10,000 rules, `linear` ends at the first region for a TCP packet, but may test
+//! all regions for another packet. [`Engine::explain`] lists the times, and the refused candidates with the reasons.
 //!
 //! The worst case counts, too. By default a base of at most 4,096 tests and 8,192 lines is preferred. A base with a
 //! hundred times another's tests has to be twice as fast on every sort ([`Limits`]); if its lookups touch fewer lines
@@ -104,8 +103,8 @@
 //!
 //! # Cost
 //! A batch takes the lock of its reader's own slot, which another thread wants only briefly, and reads one number. If
-//! nothing has changed since the base was built, there is no other cost. Otherwise a lookup visits at most twice as
-//! much in the base, and the overlay. [`Engine::stats`](crate::Classifier::stats) has both.
+//! nothing has changed since the base was built, there is no other cost. Otherwise a lookup asks the base at most
+//! twice, and the overlay once. [`Engine::stats`](crate::Classifier::stats) has the sum.
 //!
 //! A commit applies its own changes and, before them, the changes of the commit before, which its replica lacks. So
 //! each change is made twice, once for each replica. The first commit after a rebuild copies a base that changes in

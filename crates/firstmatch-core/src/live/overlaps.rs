@@ -18,7 +18,6 @@ impl Engine {
     ///
     /// A cursor belongs to one [version](crate::Engine::version) of the engine. If the version has changed, the caller
     /// has to begin again, as a [`RuleCache`](crate::cache::rule::RuleCache) does.
-    /// begin again, as a [`RuleCache`](crate::cache::rule::RuleCache) does.
     ///
     /// ```
     /// use firstmatch_core::cache::rule::{Config, RuleCache};

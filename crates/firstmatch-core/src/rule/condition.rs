@@ -32,7 +32,7 @@ pub enum Test {
     },
     /// Passed by packets that lack the field, which is optional; by no value.
     ///
-    /// In a negated condition it says nothing, because that never holds for such packets anyway.
+    /// It has no effect in a negated condition, because that never holds for such packets anyway.
     Absent,
 }
 
@@ -47,7 +47,7 @@ pub struct Condition {
     pub field: usize,
     /// Whether the value must fail all tests.
     pub negated: bool,
-    /// Tests with the family whose packets they are for; `None` for both.
+    /// Tests with the family of the packets that each is for; `None` for both.
     pub tests: Vec<(Option<Family>, Test)>,
 }
 
@@ -65,7 +65,7 @@ pub struct NamedCondition {
     pub field: String,
     /// Whether the value must fail all tests.
     pub negated: bool,
-    /// Tests with the family whose packets they are for; `None` for both.
+    /// Tests with the family of the packets that each is for; `None` for both.
     pub tests: Vec<(Option<Family>, Test)>,
 }
 
@@ -76,7 +76,7 @@ impl NamedCondition {
         Self { field: field.to_owned(), negated: false, tests }
     }
 
-    /// Returns the condition that holds if the value fails all of these tests.
+    /// Returns the condition that holds if the value fails all of the tests.
     #[must_use]
     pub fn negated(self) -> Self {
         Self { negated: true, ..self }

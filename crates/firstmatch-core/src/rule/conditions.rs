@@ -12,9 +12,9 @@
 //! | operands | 0, 1, 2, 4, 8 or 16 each | one or two; both are as short as the longer one allows |
 //! | length | 1 or more | only after a prefix |
 //!
-//! Without conditions and binding there are no bytes at all. Heads, numbers and lengths take 7 bits a byte, the lowest
-//! first. For example, `dport 443`, where `dport` is field 3, takes four bytes: head `0x0C`, tag `0x20` and operand
-//! `0xBB 0x01`.
+//! Without conditions and binding there are no bytes at all. Heads, numbers and lengths take 7 bits per byte, the
+//! lowest first. For example, `dport 443`, where `dport` is field 3, takes four bytes: head `0x0C`, tag `0x20` and
+//! operand `0xBB 0x01`.
 
 use std::fmt;
 
@@ -27,8 +27,8 @@ use crate::schema::Family;
 ///
 /// A condition names its field by the index in a schema, so conditions mean something only together with a schema. A
 /// [`RuleSet`](super::RuleSet) therefore *binds* the conditions it takes to its fields. It refuses conditions that are
-/// bound to fields of another name, width, source or family. Conditions made here are bound to none, and any set takes
-/// them. Equality and hashes look at the conditions alone.
+/// bound to fields of another name, width, source or family. Conditions made here are unbound, and any set takes them.
+/// Equality and hashes ignore the binding.
 ///
 /// ```
 /// use firstmatch_core::rule::{NamedCondition, Test};
@@ -85,8 +85,8 @@ impl Conditions {
 
     /// Adds a condition behind the others.
     ///
-    /// If a set has bound the conditions, it no longer knows them after this: [`RuleSet::bind`](super::RuleSet::bind)
-    /// adds conditions by name instead.
+    /// If a set has bound the conditions, it refuses them after this: [`RuleSet::bind`](super::RuleSet::bind) adds
+    /// conditions by name instead.
     pub fn push(&mut self, condition: Condition) {
         let mut bytes = std::mem::take(&mut self.0).into_vec();
         bytes.resize(bytes.len().max(BINDING), 0);
@@ -114,7 +114,7 @@ impl Conditions {
         if bytes.is_empty() { Self::default() } else { Self([&[0; BINDING], bytes].concat().into()) }
     }
 
-    /// Returns the number of the fields they are bound to; 0 for none.
+    /// Returns the number that identifies the fields they are bound to; 0 if unbound.
     ///
     /// [`RuleSet`](super::RuleSet) computes it.
     pub(super) fn binding(&self) -> u32 {
@@ -132,7 +132,7 @@ impl Conditions {
         self.0.get(BINDING..).unwrap_or_default()
     }
 
-    /// Returns the same conditions on other fields, bound to none.
+    /// Returns the same conditions on other fields, unbound.
     pub fn renumbered(&self, number: impl Fn(usize) -> usize) -> Self {
         let mut bytes = Vec::with_capacity(self.packed().len());
         for condition in self.iter() {
@@ -172,7 +172,7 @@ impl fmt::Debug for Conditions {
 }
 
 impl<'a> ConditionRef<'a> {
-    /// Returns the tests with the family whose packets they are for; `None` for both.
+    /// Returns the tests with the family of the packets that each is for; `None` for both.
     pub fn tests(self) -> impl Iterator<Item = (Option<Family>, Test)> + Clone + use<'a> {
         let mut rest = Reader(self.tests);
         std::iter::from_fn(move || rest.test())

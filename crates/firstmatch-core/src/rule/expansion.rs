@@ -1,12 +1,12 @@
-//! Limits on the expansion of rules into regions, and what is said where one is exceeded.
+//! Limits on the expansion of rules into regions, and the errors if one is exceeded.
 
 use super::spec::RuleSpec;
 use crate::error::BuildError;
 
 /// Limits on the expansion of rules into regions.
 ///
-/// Each is checked before the memory is taken. Errors name a limit like the program's option: `max-regions-per-rule`
-/// for [`regions_per_rule`].
+/// Each is checked before the memory is taken. Errors name a limit by the program's option: `max-regions-per-rule` for
+/// [`regions_per_rule`].
 ///
 /// [`regions_per_rule`]: ExpansionLimits::regions_per_rule
 ///
@@ -42,7 +42,7 @@ pub struct ExpansionLimits {
 pub(super) const MOST_REGIONS: usize = 1 << 24;
 
 impl Default for ExpansionLimits {
-    /// Returns 2²⁰ regions a rule, 2²⁴ regions and 1 GiB a set, 2²⁰ comparisons a condition.
+    /// Returns 2²⁰ regions per rule, 2²⁴ regions and 1 GiB per set, 2²⁰ comparisons per condition.
     fn default() -> Self {
         Self {
             regions_per_rule: 1 << 20,
@@ -62,16 +62,16 @@ pub(super) enum Excess {
     Comparisons,
 }
 
-/// Advice for a rule of too many regions.
+/// Advice for a rule with too many regions.
 const SPLIT: &str = "split the rule or raise the limit";
 
 impl ExpansionLimits {
-    /// Largest number of regions of one rule that engines can number, too.
+    /// Largest number of regions of one rule, at most as many as engines can number.
     pub(super) fn most_per_rule(&self) -> usize {
         self.regions_per_rule.min(MOST_REGIONS)
     }
 
-    /// Largest number of regions of one set that engines can number, too.
+    /// Largest number of regions of one set, at most as many as engines can number.
     pub(super) fn most_per_set(&self) -> usize {
         self.regions_per_set.min(MOST_REGIONS)
     }
@@ -93,7 +93,7 @@ impl ExpansionLimits {
         BuildError::regions(what, rule.line)
     }
 
-    /// Returns the error of a rule whose fields need the numbers `counts` of boxes.
+    /// Returns the error of a rule whose fields need `counts` boxes each, so that their product is too large.
     pub(super) fn product_too_large<'a>(
         &self,
         rule: &RuleSpec,
@@ -107,14 +107,14 @@ impl ExpansionLimits {
         BuildError::regions(what, rule.line)
     }
 
-    /// Returns the error of the rule with which a set has too many regions.
+    /// Returns the error of the rule that makes the regions of a set too many.
     pub(super) fn set_too_large(&self, rule: &RuleSpec) -> BuildError {
         let most = self.most_per_set();
         let what = format!("with this rule the set needs more than {most} regions, which is max-regions");
         BuildError::regions(what, rule.line)
     }
 
-    /// Returns the error of the rule with which the regions of a set take too many bytes.
+    /// Returns the error of the rule that makes the regions of a set take too many bytes.
     pub(super) fn set_takes_too_much(&self, rule: &RuleSpec) -> BuildError {
         let what = format!(
             "with this rule the regions of the set take more than {} bytes, which is max-region-bytes: \
@@ -148,7 +148,7 @@ mod tests {
         lower(set, &set.schemas()[0], limits).is_ok()
     }
 
-    /// A set may have just as many regions as its limit says, whether its last rule has one or several.
+    /// A set may have exactly as many regions as its limit allows, whether its last rule has one or several.
     #[test]
     fn a_set_is_full_at_its_number() {
         let one = |port: u128| vec![Test::Value(port)];
@@ -159,7 +159,8 @@ mod tests {
         }
     }
 
-    /// Each value under a mask is compared with each gap between the intervals of its condition, which counts.
+    /// Each value under a mask is compared with each gap between the intervals of its condition; these comparisons
+    /// count.
     #[test]
     fn masks_are_compared_with_gaps() {
         let values = (1..=100).map(|at| Test::Value(10 * at));

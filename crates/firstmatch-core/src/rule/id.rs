@@ -79,8 +79,8 @@ impl Priority {
 
     /// Returns the midpoint of two priorities; `None` if none lies strictly between them.
     ///
-    /// For example, there is room between lines 3 and 4, but none between the priorities 5 and 6. Where there is none,
-    /// [`RuleSet::renumber`](super::RuleSet::renumber) makes room.
+    /// For example, there is room between lines 3 and 4, but none between the priorities 5 and 6.
+    /// [`RuleSet::renumber`](super::RuleSet::renumber) makes room again.
     pub const fn between(a: Self, b: Self) -> Option<Self> {
         let (low, high) = if a.0 < b.0 { (a.0, b.0) } else { (b.0, a.0) };
         let middle = low + (high - low) / 2;

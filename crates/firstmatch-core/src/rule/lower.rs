@@ -1,9 +1,9 @@
 //! Lowering: rules on whole fields become regions over key words.
 //!
-//! It is the only code that knows prefixes, sets, negation and fields wider than a key word. The tests of a condition
-//! are united, and complements taken, on whole values *before* values are split into words. For example,
-//! `dport not { 80, 443 }` is the complement of two values: the intervals 0 to 79, 81 to 442 and 444 to 65,535, so
-//! three regions. Packets that lack a field are a box of their own: `vlan_vid { 5, absent }` is two regions.
+//! No other code knows prefixes, sets, negation and fields wider than a key word. The tests of a condition are united,
+//! and complements taken, on whole values *before* values are split into words. For example, `dport not { 80, 443 }` is
+//! the complement of two values: the intervals 0 to 79, 81 to 442 and 444 to 65,535, so three regions. Packets that
+//! lack a field are a box of their own: `vlan_vid { 5, absent }` is two regions.
 //!
 //! # Invariants
 //! - The regions of one rule never overlap (tests `one_test`, `two_tests` and `several_tests` of
@@ -11,7 +11,7 @@
 //! - The boxes of a condition on a field of `k` words are bounded (same tests; `the_bounds_are_tight`). A prefix or a
 //!   value under a mask is one box, and a range at most `2k - 1`. The complement of `n` prefixes is at most `n + 1`
 //!   ranges. The complement of a value under a mask of `m` bits is at most `m` values under masks.
-//! - A list of prefixes of which few touch stays a list of prefixes (`a_list_of_prefixes_stays_one`). Otherwise one
+//! - A list of prefixes stays a list of prefixes if few of them touch (`a_list_of_prefixes_stays_one`). Otherwise one
 //!   range among them would make an engine keep two bounds for each.
 //!
 //! A union of `n` intervals takes a sort. Values under different masks are compared pair by pair, which
@@ -34,7 +34,7 @@ use super::spec::RuleSpec;
 use crate::error::BuildError;
 use crate::schema::{Field, Schema};
 
-/// Number of regions and bytes that a set has left for its next rule.
+/// Numbers of regions and bytes that a set has left for its next rule.
 #[derive(Clone, Copy)]
 struct Room {
     regions: usize,
@@ -239,7 +239,7 @@ fn cross(key_words: usize, choices: &[Boxes], out: &mut Regions) {
     }
 }
 
-/// Part of a field's values: those in an interval and in a cube, a value under a mask.
+/// Part of a field's values: the values of an interval that lie in a cube, which is a value under a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     lo: u128,

@@ -54,9 +54,9 @@ impl Lowered {
 
     /// Adds a rule that comes behind all rules here, with the regions that it was lowered to elsewhere.
     ///
-    /// It is for programs whose rules are not those of a [`RuleSet`](super::RuleSet), because [`lower`](super::lower())
-    /// would need a copy of them. The regions of one rule may overlap. A rule without regions is listed as
-    /// [unmatchable](Self::unmatchable).
+    /// It is for programs that keep their rules in another form than a [`RuleSet`](super::RuleSet), because
+    /// [`lower`](super::lower()) would need a copy of them. The regions of one rule may overlap. A rule without regions
+    /// is listed as [unmatchable](Self::unmatchable).
     ///
     /// ```
     /// use firstmatch_core::rule::{Lowered, Priority, Region, Regions};
@@ -103,9 +103,7 @@ impl Lowered {
         self.regions.bytes() + (self.rules.capacity() + self.unmatchable.capacity()) * size_of::<Match>()
     }
 
-    /// Returns the unmatchable rules: those of the other family, and those that can never match.
-    ///
-    /// They have no region here.
+    /// Returns the rules without a region here: rules of the other family, and rules that can never match.
     pub fn unmatchable(&self) -> &[Match] {
         &self.unmatchable
     }

@@ -10,8 +10,8 @@ use crate::schema::{Family, Schema};
 
 /// Returns the first rule, in order of priority, that matches `packet`.
 ///
-/// By definition this is the right answer. The oracle walks the rules and compares whole field values; it knows neither
-/// regions nor key words.
+/// By definition this is the right answer. The oracle walks the rules and compares whole field values, without regions
+/// and key words.
 ///
 /// ```
 /// use firstmatch_core::rule::{FieldValues, first_match};

@@ -2,7 +2,7 @@
 
 use crate::error::UpdateError;
 
-/// Region: a closed interval for each key word, and a value under a mask for ternary words.
+/// Region: a closed interval for each key word, and a value under a mask for each ternary word.
 ///
 /// A key lies in the region if every word passes both tests. For example, the region of `dst 192.0.2.0/24` over an IPv4
 /// 5-tuple has the prefix in its second word and all values in the others.

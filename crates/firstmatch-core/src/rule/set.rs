@@ -37,8 +37,8 @@ pub struct RuleSet {
     order: BTreeMap<Priority, u32>,
     /// Reuse counts of slots whose live rule came back after later rules of the slot were undone.
     ///
-    /// The count is that of the next rule that takes the slot; `None` if every count is spent. Every way to free
-    /// the slot takes it (`next_reuse`): a removal and an undone insertion.
+    /// The count is that of the next rule that takes the slot; `None` if every count is spent. Both ways to free the
+    /// slot use it (`next_reuse`): a removal and an undone insertion.
     passed: BTreeMap<u32, Option<u32>>,
 }
 
@@ -246,7 +246,7 @@ impl RuleSet {
 
     /// Adds a rule under the id it had elsewhere, as when a set is restored from a file.
     ///
-    /// Slots that are passed over become free. The caller makes sure that they are not absurdly many.
+    /// Slots that are passed over become free. The caller must make sure that they are not absurdly many.
     ///
     /// # Errors
     /// As [`RuleSet::insert`], or if the id's slot is not larger than all slots in use so far. Nothing is changed then.
@@ -295,7 +295,7 @@ impl RuleSet {
             unreachable!("rule {id} is live");
         };
         self.order.remove(&rule.priority);
-        // A slot that is new goes to the free list like one that was used before.
+        // A new slot goes to the free list, too, like one that was used before.
         self.free.extend(next.map(|_| id.slot() as u32));
     }
 
@@ -317,7 +317,7 @@ impl RuleSet {
 
     /// Gives the rules the priorities of lines 1, 2, 3 and so on, in their order.
     ///
-    /// There is then room between any two again. Ids stay. A set of more rules than there are lines keeps its
+    /// After that there is room between any two again. Ids stay. A set of more rules than there are lines keeps its
     /// priorities.
     pub fn renumber(&mut self) {
         if u32::try_from(self.order.len()).is_err() {
@@ -457,7 +457,7 @@ mod tests {
         assert_eq!((set.len(), set.slots()), (1, 1));
     }
 
-    /// Ids of undone insertions are not reused, even where the slot goes back to the rule before.
+    /// Ids of undone insertions are not reused, even if the slot goes back to the rule before.
     #[test]
     fn undone_ids_do_not_come_back() {
         let mut set = RuleSet::new(Schema::ipv4());
@@ -488,7 +488,7 @@ mod tests {
         assert_ne!(set.insert(spec(22)).expect("insert").slot(), 9);
     }
 
-    /// An undone insertion takes the reuse count that an undone removal of the same rule has noted.
+    /// An undone insertion uses the reuse count that an undone removal of the same rule has noted.
     #[test]
     fn an_undone_rule_that_came_back_keeps_the_count() {
         let mut set = RuleSet::new(Schema::ipv4());

@@ -63,11 +63,12 @@ pub struct RuleSpec {
     ///
     /// A field has at most one condition.
     pub conditions: Conditions,
-    /// Family that the rule is confined to; `None` leaves that to its conditions.
+    /// Family that the rule is confined to; `None` if only its conditions confine it.
     pub family: Option<Family>,
     /// Line of the file it was read from, from 1.
     pub line: Option<NonZeroU32>,
-    /// A number of the user's own, which decisions of the rule carry. No format has a word for it: from text it is 0.
+    /// A number of the user's own, which decisions of the rule carry. No format can state it: in a rule from text it is
+    /// 0.
     pub value: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Presence of header fields: the protocols and ether types that they stand behind.
+//! Presence of header fields: the protocols and ether types of the packets that have them.
 //!
 //! For example, only a packet of protocol 6 has TCP flags. The parser of packets (`firstmatch-net`) is tested against
 //! this table.

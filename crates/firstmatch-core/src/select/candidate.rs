@@ -15,11 +15,11 @@ pub(crate) const FEW: usize = 8;
 pub enum Outcome {
     /// It is the base.
     Chosen,
-    /// It was timed, and another is faster, or comes first and is about as fast.
+    /// It was timed, and another is faster, or about as fast and earlier in the order.
     ///
-    /// Its worst ratio to the fastest is above another's, or hardly below.
+    /// Its worst ratio to the fastest is above the other's, or hardly below.
     Slower,
-    /// It was not timed, because a lookup can be made to visit too many regions.
+    /// It was not timed, because a lookup may visit too many regions in the worst case.
     ///
     /// Its share of [`Config::trial`](crate::live::Config::trial) has room for too few lookups.
     Untimed,
@@ -27,16 +27,16 @@ pub enum Outcome {
     Refused {
         /// Cap that refused it.
         cap: Cap,
-        /// Lower bound of its need.
+        /// Lower bound on the amount that it needs.
         needed: usize,
         /// Amount that the cap allows.
         allowed: usize,
     },
-    /// Its worst case is over a default limit that another keeps, or twice as bad as another's.
+    /// Its worst case exceeds a default limit that another candidate keeps, or is twice as bad as another's.
     Deep {
         /// Default limit that it exceeds.
         cap: Cap,
-        /// Number of lines that a lookup can be made to touch, or of tests.
+        /// Number of lines that a lookup may touch, or of tests that it may make.
         needed: usize,
         /// Default of that limit.
         allowed: usize,
@@ -53,30 +53,30 @@ pub enum Outcome {
         /// Bytes of the candidate.
         bytes: usize,
     },
-    /// Its build was abandoned: another fits, and this one takes far longer than for most rules.
+    /// Its build was abandoned, because another fits and this one takes far longer than for most rules.
     LongBuild {
         /// [Region visits](super::Limits::build_visits) made so far.
         visits: usize,
     },
     /// Another kind was forced.
     NotAsked,
-    /// One before it was chosen.
+    /// An earlier kind was chosen.
     NotNeeded,
     /// It was not tried, because a few regions need no structure.
     FewRegions,
-    /// It was not built, because it would be larger than an engine of this kind is of use.
+    /// It was not built, because an engine of this kind would be too large to be of use.
     ///
     /// For example, `bit_vector` is for rules whose vectors take up to 1 MiB.
     Outgrown {
-        /// Lower bound of the bytes that the limit counts.
+        /// Lower bound on the bytes that the limit counts.
         needed: usize,
         /// Bytes that the kind allows itself.
         allowed: usize,
     },
     /// The choice before this one decided.
     ///
-    /// Its kind was kept, or one was chosen that changes in place, because rules change. That happens
-    /// where it takes at most twice as long on every sort of traffic.
+    /// Its kind was kept. Or the kind that changes in place was chosen, because rules change and it takes at most twice
+    /// as long on every sort of traffic.
     Kept,
 }
 
@@ -126,16 +126,14 @@ pub struct Candidate {
     pub kind: Kind,
     /// Outcome of the candidate.
     pub outcome: Outcome,
-    /// Nanoseconds a packet on each sort of traffic, in the order of [`Traffic::ALL`], if it was timed.
+    /// Nanoseconds per packet on each sort of traffic, in the order of [`Traffic::ALL`], if it was timed.
     ///
     /// Packets come in batches of 256, or one by one with [`Calls::Packets`](super::Calls::Packets). The least of nine
     /// turns counts.
     pub nanos: [Option<f64>; Traffic::ALL.len()],
-    /// Worst ratio of its time to the fastest candidate's, over all sorts of traffic, if it was timed.
+    /// Worst ratio of its time to that of the fastest candidate, over all sorts of traffic, if it was timed.
     pub ratio: Option<f64>,
-    /// Bytes, and the maximum cache lines and regions of a lookup.
-    ///
-    /// They are there if it was built and kept the limits.
+    /// Bytes, and the maximum cache lines and regions of a lookup, if it was built and kept the limits.
     pub takes: Option<[usize; 3]>,
     /// [Region visits](super::Limits::build_visits) of its build, if there was one.
     pub visits: Option<usize>,

@@ -6,7 +6,7 @@ use crate::engines::registry::{AnyBase, Kind};
 use crate::engines::shared::wide::{MOST, Wide};
 use crate::rule::{Lowered, RuleId};
 
-/// Factor of time up to which a base that changes in place is preferred where rules change.
+/// Largest ratio of times at which a base that changes in place is preferred, if rules change.
 ///
 /// An overlay beside the faster base would cost more.
 const CHANGING: f64 = 2.0;
@@ -22,7 +22,7 @@ pub(crate) struct Choice {
     ///
     /// It is `None` if the kind was not chosen by time.
     pub(crate) timed_with: Option<usize>,
-    /// Region visits made to compare candidates; timed lookups count as in the worst case.
+    /// Number of region visits made to compare candidates; a timed lookup counts with its worst case.
     pub(crate) compared: usize,
     /// Whether no candidate keeps the default limits.
     pub(crate) is_over_defaults: bool,
@@ -31,11 +31,11 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// Returns the kind for `set` and the regions it was chosen with, if the choice still holds.
+    /// Returns the kind for `set`, and the number of regions it was chosen with, if the choice still holds.
     ///
     /// It holds if the number of regions has changed by a factor of at most two and all wide rules are still there. No
     /// new rule may hold most keys, either. For example, a choice for 1,000 regions holds from 500 to 2,000. The kind
-    /// is the one chosen. If `in_place` and it was hardly slower, it is the one that changes in place.
+    /// stays the same, or becomes the kind that changes in place if `in_place` is set and that was hardly slower.
     pub(crate) fn kept(&self, set: &Lowered, wide: &[Wide], in_place: bool) -> Option<(Kind, usize)> {
         let regions = set.regions().len();
         let then = self.timed_with.filter(|&then| then <= 2 * regions && regions <= 2 * then)?;

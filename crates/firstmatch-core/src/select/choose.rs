@@ -1,7 +1,6 @@
 //! Choice of the engine that serves a rule set.
 //!
-//! Lookups of each engine that fits are timed, or the first by order is chosen. The last engine by order fits whenever
-//! any does.
+//! Every engine that fits is timed, or the first in the order of kinds is chosen. The last kind fits whenever any does.
 
 use super::candidate::{FEW, Outcome};
 use super::choice::{Before, Choice};
@@ -20,7 +19,7 @@ use crate::rule::Lowered;
 /// first kind by order that fits.
 ///
 /// # Errors
-/// If no kind fits, or if the forced one does not fit the first rules. The error is that of the last attempt.
+/// If no kind fits, or if the forced kind does not fit and there is no `before`. The error is that of the last attempt.
 pub(crate) fn choose(
     set: &Lowered,
     config: &Config,
@@ -44,7 +43,7 @@ pub(crate) fn choose(
         if let Some(base) = trials.fastest(config.trial)? {
             return Ok(trials.end(base, Outcome::Slower, Some(regions)));
         }
-        // Each candidate had to fit beside the keys of its trial. Without them one may keep the cap on builds.
+        // Each candidate had to fit beside the keys of its trial. Without these keys, one may keep the cap on builds.
         trials.try_alone();
     }
     if let Some(base) = trials.first_by_order()? {
@@ -56,6 +55,6 @@ pub(crate) fn choose(
             return Ok(trials.end(base, Outcome::NotNeeded, None));
         }
     }
-    // Every list of kinds to try has at least one.
+    // At least one kind was tried, and each that failed has left a reason.
     Err(trials.refusal.unwrap_or_else(|| BuildError::bytes(0, run_bytes)))
 }

@@ -1,10 +1,10 @@
-//! What a choice is made with.
+//! Configuration of a choice.
 
 use super::limits::Limits;
 use super::strategy::{Calls, Strategy};
 use crate::raw::Level;
 
-/// What a choice is made with. [`live::Config`](crate::live::Config) explains each.
+/// Configuration of a choice. [`live::Config`](crate::live::Config) explains each field.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) strategy: Strategy,

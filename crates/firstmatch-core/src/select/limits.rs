@@ -7,26 +7,27 @@ use crate::error::Cap;
 /// A candidate that may exceed a cap is refused, and the [explanation](crate::live::Explanation) has both numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Heap bytes while a base is built and timed, candidates beside it included, rules not.
+    /// Heap bytes while a base is built and timed, including other candidates in memory, but not the rules.
     ///
-    /// A bound from the numbers of regions and words is compared with the cap, so a base may be refused that would have
-    /// needed less. For example, a region of IPv4 5-tuples counts as 64 bytes for `linear`, 448 for `tuplemerge` and
-    /// 2,360 for `bit_select`, because that compares plans. 10,000 of them count as 31 MB for `bit_vector`.
+    /// The cap is compared with an upper bound computed from the numbers of regions and words. So a base may be refused
+    /// although it would have needed less. For example, a region of IPv4 5-tuples counts as 64 bytes for `linear`, 448
+    /// for `tuplemerge` and 2,360 for `bit_select`, because that compares plans. 10,000 of them count as 31 MB for
+    /// `bit_vector`.
     pub build_bytes: usize,
-    /// Cache lines that one lookup can be made to touch.
+    /// Cache lines that a lookup may touch in the worst case.
     ///
     /// With `None` no candidate is refused, but those that keep [`Self::WORST_LINES`] are preferred.
     pub worst_lines: Option<usize>,
-    /// Regions that one lookup can be made to test.
+    /// Regions that a lookup may test in the worst case.
     ///
     /// With `None` no candidate is refused, but those that keep [`Self::WORST_TESTS`] are preferred.
     pub worst_tests: Option<usize>,
     /// Region visits of a base's build, counted as they are made.
     ///
     /// A build that makes more stops soon after. Visits stand for the time of a build, but are the same on every
-    /// machine and under every load. Every [`Candidate`](super::Candidate) that was built says how many it made.
+    /// machine and under every load. Every [`Candidate`](super::Candidate) that was built has its number of visits.
     ///
-    /// Visits a region, by kind:
+    /// Visits per region, by kind:
     /// - `linear`: 1
     /// - `tuplemerge`: 6 to 170, or hundreds if rules are made to obstruct it
     /// - `bit_select`: 80 to 3,000, fewer in a rebuild
@@ -44,21 +45,21 @@ impl Default for Limits {
 impl Limits {
     /// Default of worst-case cache lines of a lookup.
     ///
-    /// If no candidate keeps this and [`Self::WORST_TESTS`], those up to twice as bad as the least bad are compared.
-    /// The [explanation](crate::live::Explanation::is_over_defaults) says so.
+    /// If no candidate keeps this and [`Self::WORST_TESTS`], the candidates up to twice as bad as the least bad are
+    /// compared. [`Explanation::is_over_defaults`](crate::live::Explanation::is_over_defaults) is true then.
     pub const WORST_LINES: usize = 8192;
     /// Default of worst-case region tests of a lookup.
     pub const WORST_TESTS: usize = 4096;
 
-    /// Returns how many times as bad as the defaults a worst case is; at most 1 if it keeps them.
+    /// Returns the factor by which a worst case exceeds the defaults; at most 1 if it keeps them.
     ///
-    /// Only limits that are not set count. For example, 2,048 lines and 8,192 tests are twice as bad.
+    /// Limits that were set do not count. For example, 2,048 lines and 8,192 tests are twice as bad.
     pub(crate) fn badness(&self, lines: usize, tests: usize) -> f64 {
         let of = |set: Option<usize>, is: usize, most: usize| if set.is_some() { 0.0 } else { is as f64 / most as f64 };
         of(self.worst_lines, lines, Self::WORST_LINES).max(of(self.worst_tests, tests, Self::WORST_TESTS))
     }
 
-    /// Returns, as an error, a set cap that a worst case exceeds, with the need and the cap.
+    /// Returns an error with the cap that a worst case exceeds, the need and the allowed amount, if it exceeds one.
     pub(crate) fn check(&self, lines: usize, tests: usize) -> Result<(), (Cap, usize, usize)> {
         let of = |cap, set: Option<usize>, is: usize| match set {
             Some(most) if is > most => Err((cap, is, most)),
@@ -83,7 +84,7 @@ impl Limits {
 mod tests {
     use super::*;
 
-    /// A worst case is as bad as its worse half against the defaults; what is set is a cap, and no matter of defaults.
+    /// A worst case is as bad as the worse of its two ratios to the defaults. A limit that is set is a cap instead.
     #[test]
     fn worst_cases_are_held_against_each_limit() {
         let (free, both) =
@@ -104,7 +105,7 @@ mod tests {
         );
         assert_eq!(lines.check(51, 0), Err((Cap::WorstLines, 51, 50)));
         assert_eq!(tests.check(0, 10), Err((Cap::WorstTests, 10, 9)));
-        // The default that is exceeded by more, relative to itself.
+        // The default that is exceeded by the larger factor.
         assert_eq!(free.over_default(9000, 4097), (Cap::WorstLines, 9000, 8192));
         assert_eq!(free.over_default(8193, 5000), (Cap::WorstTests, 5000, 4096));
         assert_eq!(tests.over_default(8193, 5000), (Cap::WorstLines, 8193, 8192));

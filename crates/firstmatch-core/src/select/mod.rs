@@ -1,11 +1,11 @@
 //! Choice of the engine that serves a rule set, the *base*.
 //!
-//! `choose` is asked for a rule set under a budget. Candidates that budget and [`Limits`] have room for are built
-//! (`trials`) and timed side by side on several sorts of [`Traffic`] (`trial`). The one whose worst ratio to the fastest
-//! is the least is taken. Nothing here knows of updates, and nothing starts a thread.
+//! `choose` gets a rule set and a budget. Candidates that fit the budget and [`Limits`] are built (`trials`) and timed
+//! side by side on several sorts of [`Traffic`] (`trial`). The candidate with the least worst ratio to the fastest is
+//! taken. Nothing here knows of updates, and nothing starts a thread.
 //!
-//! No model predicts lookup times. A model needs a built base to count in, so it saves only the timing. A first round of
-//! timing shows which candidates are far slower, and those get no second round.
+//! No model predicts lookup times. A model needs a built base to count in, so it would save only the timing. The first
+//! round of timing already shows which candidates are far slower, and these get no second round.
 
 mod candidate;
 pub(crate) mod choice;

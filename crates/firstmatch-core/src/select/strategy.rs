@@ -4,20 +4,20 @@ use crate::engines::registry::Kind;
 
 /// Number of packets that callers look up at a time, which decides how candidates are timed.
 ///
-/// An engine may be fast in batches and slow alone. For example, `bit_vector` looks up eight packets side by side, and
-/// takes 40 ns for a single one where a packet of a batch takes 5.
+/// An engine may be fast in batches and slow for single packets. For example, `bit_vector` looks up eight packets side
+/// by side: a packet takes 5 ns in a batch, and 40 ns alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Calls {
-    /// Batches; candidates are timed with 256 packets a call.
+    /// Batches: candidates are timed with 256 packets per call.
     #[default]
     Batches,
-    /// One packet a call, as candidates are then timed.
+    /// One packet per call: candidates are timed in this way, too.
     Packets,
 }
 
 impl Calls {
-    /// Returns the number of packets of a call, of at most `batch`.
+    /// Returns the number of packets per call, at most `batch`.
     pub(super) fn packets(self, batch: usize) -> usize {
         match self {
             Self::Batches => batch,
@@ -26,7 +26,7 @@ impl Calls {
     }
 }
 
-/// How a base is chosen among the candidates that budget and limits have room for.
+/// Strategy for choosing a base among the candidates that fit the budget and the limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Strategy {

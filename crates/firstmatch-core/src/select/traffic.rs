@@ -10,7 +10,7 @@ use crate::schema::Schema;
 
 /// Sort of traffic that candidates are compared on.
 ///
-/// The packets to come are not known. So the chosen base should be far slower than another on no sort.
+/// The packets to come are not known. So on no sort should the chosen base be far slower than another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Traffic {
     /// Keys in rules, each rule equally likely.
@@ -21,7 +21,7 @@ pub enum Traffic {
     Edges,
     /// Keys in no wide rule.
     ///
-    /// Wide rules are those, at most eight, that hold the most keys of the rules behind them.
+    /// Wide rules are the at most eight rules that hold the most keys of later rules.
     Behind,
     /// Keys with any value in each field.
     Uniform,
@@ -57,7 +57,7 @@ pub(crate) struct Sample {
     pub(crate) keys: KeyBuf,
 }
 
-/// Number of keys tried for each key wanted, where not every key qualifies.
+/// Number of keys tried for each key wanted, if not every key qualifies.
 const TRIES: usize = 8;
 /// Minimum number of keys found; a sort with fewer is left out.
 const FEWEST: usize = 16;
@@ -81,10 +81,10 @@ pub(crate) fn of_rules(set: &Lowered, wide: &[Wide], count: usize) -> Vec<Sample
     samples
 }
 
-/// Returns `count` keys that no rule holds, and the region visits made, in the worst case.
+/// Returns `count` keys that no rule holds, and the number of region visits made, counted as in the worst case.
 ///
-/// The answers of `base` decide. Its lookups make at most `visits` region visits. The sample is `None` if too few keys
-/// are found.
+/// `base` decides whether a rule holds a key. Its lookups make at most `visits` region visits. The sample is `None` if
+/// too few keys are found.
 pub(crate) fn unmatched(
     set: &Lowered,
     wide: &[Wide],
@@ -112,7 +112,7 @@ pub(crate) fn drawn(set: &Lowered, count: usize) -> KeyBuf {
     Draw::new(set, &[]).fill(count, |draw, _, row| draw.key(row))
 }
 
-/// Returns the keys in turn, over and over, until there are `count`.
+/// Returns `count` keys by repeating `keys` in order.
 fn repeated(keys: &KeyBuf, count: usize) -> KeyBuf {
     let mut all = KeyBuf::new(keys.schema());
     all.reserve(count);
@@ -161,10 +161,10 @@ impl<'a> Draw<'a> {
         keys
     }
 
-    /// Draws a key in a region of a rule, half of the time with each field at one of its ends.
+    /// Draws a key in a region of a rule; half of the keys have each field at one of its ends.
     ///
-    /// A field that the region leaves open is drawn from another rule's region or, as often, from all values. The
-    /// reason is that packets' values there are not known.
+    /// A field that the region leaves open is drawn from another rule's region or, as often, from all values, because
+    /// the values that packets have there are not known.
     fn key(&mut self, row: &mut [u32]) {
         let [own, other] = [(); 2].map(|()| self.region());
         let is_corner = self.is_heads();
@@ -205,7 +205,7 @@ impl<'a> Draw<'a> {
     /// Draws a key of a rule; if `is_moved`, tries to move it out of a wide region that holds it.
     ///
     /// Each field that the wide region constrains is drawn anew. Every stretch between the ends of wide regions is
-    /// equally likely, so that narrow gaps are met as well.
+    /// equally likely, so that keys fall into narrow gaps as well.
     ///
     /// For example, with one wide region over the values 10 to 19 of a word, the stretches are 0 to 9, 10 to 19 and the
     /// rest.
@@ -299,7 +299,7 @@ mod tests {
     use crate::engines::registry::Kind;
     use crate::rule::{Priority, RuleId};
 
-    /// Each sort has as many keys as were asked for; keys behind wide rules come where there are such rules.
+    /// Each sort has as many keys as asked for, and the sort behind wide rules is there if rules are wide.
     #[test]
     fn every_sort_has_as_many_keys_as_asked() {
         let port = |port: u32| ([0, 0, port, 0, 0], [u32::MAX, u32::MAX, port, 1 << 16, 255]);
@@ -323,7 +323,7 @@ mod tests {
         }
     }
 
-    /// Keys of one batch are not taken for those of another.
+    /// Each key of a batch gets its own answer.
     #[test]
     fn keys_are_matched_one_by_one() {
         let mut set = Lowered::empty(&Schema::ipv4());
@@ -338,7 +338,7 @@ mod tests {
         assert!(matched(&base, &keys).into_iter().eq((0..1000).map(|at| at <= 300)));
     }
 
-    /// Two wide regions leave one source port, and every key behind them has it.
+    /// Two wide regions leave one source port between them, and every key behind them has it.
     #[test]
     fn narrow_gaps_between_wide_regions_are_met() {
         let mut set = Lowered::empty(&Schema::ipv4());

@@ -19,7 +19,7 @@ const BATCH: usize = 256;
 /// Maximum number of keys in a turn, and the minimum for timing a candidate at all.
 const TURN: usize = 4 * BATCH;
 const LEAST: usize = BATCH / 8;
-/// Factor of the least worst ratio above which a candidate is far slower than another.
+/// A candidate is far slower than another if its worst ratio is above this many times the least worst ratio.
 const FAR: f64 = 4.0;
 /// Number of keys of each sort of traffic: as many as regions, within this range.
 ///
@@ -41,7 +41,7 @@ pub(crate) fn keys(set: &Lowered) -> usize {
 
 /// Times of candidates.
 pub(crate) struct Timed {
-    /// Nanoseconds a packet of each candidate on each sample.
+    /// Nanoseconds per packet of each candidate on each sample.
     pub(crate) nanos: Vec<Vec<f64>>,
     /// Region visits by all lookups together, in the worst case.
     pub(crate) visits: usize,
@@ -50,16 +50,16 @@ pub(crate) struct Timed {
 /// Times each candidate on each sample: the least of nine turns.
 ///
 /// The least counts, because whatever else runs on the machine only adds to a time. All lookups together make at most
-/// `visits` region visits in the worst case, and each candidate at most its share. A candidate that can be made to
-/// visit many looks up fewer keys. The times of one whose share is too small even for a few keys are infinite.
+/// `visits` region visits in the worst case, and each candidate at most its share. A candidate that may visit many
+/// regions looks up fewer keys; if its share is too small even for a few keys, its times are infinite.
 ///
 /// A candidate that is [`FAR`] slower has turns in the first round alone, because timing it would take most of the
-/// time. For example, where one takes at most 1.5 times as long as the fastest on any sample, one that takes over 6
-/// times as long on some is timed no further.
+/// time. For example, if one candidate takes at most 1.5 times as long as the fastest on every sample, a candidate that
+/// takes over 6 times as long on some sample is timed no further.
 ///
-/// Before its turns a candidate looks up as many keys as there are. So the memory that fits a cache is there, as in an
-/// endless stream of packets. Otherwise a candidate would be measured with a cache that another one has filled, which
-/// makes it several times slower.
+/// Before its turns a candidate looks up as many keys as there are. So its memory is in the caches as far as it fits,
+/// as in an endless stream of packets. Otherwise it would be measured with caches that another candidate has filled,
+/// which makes it several times slower.
 pub(crate) fn time(candidates: &[&AnyBase], samples: &[Sample], calls: Calls, visits: usize) -> Timed {
     let mut timed = Timed { nanos: vec![vec![f64::INFINITY; samples.len()]; candidates.len()], visits: 0 };
     let Some(Sample { keys, .. }) = samples.first() else { return timed };
@@ -106,7 +106,7 @@ fn leave_far<T>(nanos: &[Vec<f64>], looked_up: &mut [Option<T>]) {
     looked_up.iter_mut().zip(ratios).filter(|(_, ratio)| *ratio > FAR * least).for_each(|(of, _)| *of = None);
 }
 
-/// Returns the worst ratio over all samples of a candidate's time to the least.
+/// Returns a candidate's worst ratio: the largest ratio of its time to the least time, over all samples.
 ///
 /// A time at most `slack` nanoseconds above the least has ratio 1. For example, 3 ns against 2 ns is a ratio of 1.5,
 /// but 1 with a slack of 2.
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!([ratio(2, 0.5), ratio(2, 2.0), ratio(2, 1.99)], [1.2, 1.0, 1.2]);
     }
 
-    /// A candidate far slower than another in its worst ratio gets no more lookups; one that is slow alike does.
+    /// A candidate far slower than another in its worst ratio gets no more lookups; two that are about as slow do.
     #[test]
     fn far_slower_candidates_have_one_round() {
         let left = |nanos: &[[f64; 2]]| {

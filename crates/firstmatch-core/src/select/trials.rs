@@ -14,24 +14,24 @@ use crate::engines::shared::wide::{MOST, Wide};
 use crate::error::{BuildError, Cap};
 use crate::rule::Lowered;
 
-/// Relative and absolute (ns) difference of measured times that decides nothing.
+/// Relative and absolute (ns) difference of times that counts as equal.
 ///
-/// The first candidate by order is chosen whose worst ratio is at most 5 % above the least. A time at most 0.25 ns
-/// above the least counts as equal.
+/// Among the candidates whose worst ratio is at most 5 % above the least, the first by order is chosen. A time at most
+/// 0.25 ns above the least counts as equal to it.
 const TIE: (f64, f64) = (0.05, 0.25);
-/// Share of all region visits that the search for unmatched keys may make: one in this many.
+/// The search for unmatched keys may make one in this many of all region visits.
 const SHARE: usize = 16;
 /// Factors of worst-case tests and of speed that rule out a deep candidate.
 ///
-/// A candidate with a hundred times another's tests must be twice as fast on every sort of traffic. The lines of a
-/// lookup count where they are fewer than its tests.
+/// A candidate with a hundred times another's tests must be twice as fast on every sort of traffic. If a lookup touches
+/// fewer lines than it makes tests, the lines count instead.
 const DEEP: (usize, f64) = (100, 2.0);
 /// Bytes, factor of bytes and factor of time that rule out a heavy candidate.
 ///
-/// A candidate of more than 1 MiB is ruled out by another with at most a quarter of its bytes. That one may take at
-/// most twice as long on every sort of traffic. For example, TupleMerge has eight times the bytes of `bit_select` on
-/// 100,000 addresses of one rule. A large base that ties in the trial loses in practice, because other programs share
-/// the cache.
+/// A candidate of more than 1 MiB is ruled out by another with at most a quarter of its bytes, if that takes at most
+/// twice as long on every sort of traffic. For example, TupleMerge has eight times the bytes of `bit_select` on 100,000
+/// addresses of one rule. A large base that ties in the trial loses in practice, because other programs share the
+/// cache.
 const HEAVY: (usize, usize, f64) = (1 << 20, 4, 2.0);
 
 /// Attempts of one choice.
@@ -40,16 +40,16 @@ pub(crate) struct Trials<'a> {
     config: &'a Config,
     run_bytes: usize,
     wide: &'a [Wide],
-    /// Choices of an earlier base that the new one may keep.
+    /// Choices that an earlier base made, which the new one may keep.
     pub(crate) like: Option<&'a Choices>,
     candidates: Vec<Candidate>,
     /// Reason for the last refusal.
     pub(crate) refusal: Option<BuildError>,
-    /// Region visits by the lookups that compare candidates.
+    /// Number of region visits by the lookups that compare candidates.
     compared: usize,
 }
 
-/// Candidate that has been built, with what counts beside its speed.
+/// Candidate that has been built, with the figures that count beside its speed.
 struct Built {
     base: AnyBase,
     tests: usize,
@@ -78,7 +78,7 @@ impl<'a> Trials<'a> {
         self.candidates.iter_mut().filter(is_left).for_each(|of| of.outcome = Outcome::NotNeeded);
     }
 
-    /// Allows candidates by themselves that were refused for the memory beside them.
+    /// Allows candidates that were refused because of the memory beside them, to be tried alone.
     pub(crate) fn try_alone(&mut self) {
         let is_large = |outcome| matches!(outcome, Outcome::Refused { cap: Cap::BuildBytes, .. });
         self.candidates.iter_mut().filter(|of| is_large(of.outcome)).for_each(|of| of.outcome = Outcome::NotNeeded);
@@ -86,7 +86,7 @@ impl<'a> Trials<'a> {
 
     /// Returns the first allowed candidate that no cap refuses and that keeps the default limits.
     ///
-    /// If none keeps them, it returns the first of those that are less than twice as bad as the least bad.
+    /// If none keeps them, it returns the first among the candidates less than twice as bad as the least bad.
     pub(crate) fn first_by_order(&mut self) -> Result<Option<AnyBase>, BuildError> {
         let mut built: Vec<Built> = Vec::new();
         for &kind in Kind::ALL {
@@ -105,7 +105,7 @@ impl<'a> Trials<'a> {
 
     /// Returns the candidate with the least worst ratio to the fastest over all sorts of traffic.
     ///
-    /// Comparing makes at most `visits` region visits. If they are too few to time any candidate, there is none.
+    /// Comparing makes at most `visits` region visits. If they are too few to time any candidate, it returns `None`.
     pub(crate) fn fastest(&mut self, visits: usize) -> Result<Option<AnyBase>, BuildError> {
         // The keys alone would take more than a build may.
         if trial::bytes(self.set) > self.config.limits.build_bytes {
@@ -150,7 +150,7 @@ impl<'a> Trials<'a> {
 
     /// Times candidates side by side, and returns the nanoseconds of each on every sample.
     ///
-    /// It drops those that no share of the visits is enough for, unless that is all of them: then none is left out.
+    /// It drops the candidates whose share of the visits is too small. If that is all of them, no outcome changes.
     fn time(&mut self, built: &mut Vec<Built>, samples: &[Sample], visits: usize) -> Vec<Vec<f64>> {
         let bases: Vec<&AnyBase> = built.iter().map(|built| &built.base).collect();
         let timed = trial::time(&bases, samples, self.config.calls, visits.saturating_sub(self.compared));
@@ -208,12 +208,13 @@ impl<'a> Trials<'a> {
         });
     }
 
-    /// Drops candidates that are hardly faster for a far worse worst case or far more memory.
+    /// Drops candidates that are hardly faster than another with a far better worst case or far less memory.
     ///
     /// [`DEEP`] and [`HEAVY`] have the factors.
     fn leave_hardly_faster(&mut self, built: &mut Vec<Built>, nanos: &mut Vec<Vec<f64>>) {
         let is_hardly_faster = |at: usize| {
-            // A lookup that reads few lines is short, however many rules it tests with them: `bit_vector` tests 512 a line.
+            // A lookup that touches few lines is short, however many rules it tests there: `bit_vector` tests 512 per
+            // line.
             let work = |of: usize| built[of].tests.min(built[of].lines);
             let others = (0..built.len()).filter(|&other| work(at) >= DEEP.0 * work(other).max(1));
             let mut faster =
@@ -253,9 +254,9 @@ impl<'a> Trials<'a> {
         self.build_within(kind, beside, usize::MAX)
     }
 
-    /// Does the same within `most` region visits.
+    /// Builds a candidate like [`Self::build`], within `most` region visits.
     ///
-    /// That is no cap, but the effort that the candidate is worth.
+    /// `most` is no cap, but the effort that the candidate is worth.
     fn build_within(&mut self, kind: Kind, beside: usize, most: usize) -> Result<Option<AnyBase>, BuildError> {
         let limits = &self.config.limits;
         let visits = Visits::new(limits.build_visits.min(most));
@@ -307,7 +308,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Ends the choice with `base`; `left` is the reason for the others that would have fitted.
+    /// Ends the choice with `base`; `left` is the outcome of the other candidates that would have fitted.
     pub(crate) fn end(mut self, base: AnyBase, left: Outcome, timed_with: Option<usize>) -> (AnyBase, Choice) {
         self.candidates.iter_mut().filter(|of| of.outcome == Outcome::NotNeeded).for_each(|of| of.outcome = left);
         self.of(base.kind()).outcome = Outcome::Chosen;
@@ -333,7 +334,7 @@ fn bytes(built: &[Built]) -> usize {
     built.iter().map(|built| built.bytes).sum()
 }
 
-/// Returns what a base of a kind is built with.
+/// Returns the settings that a base of a kind is built with.
 fn build<'a>(
     kind: Kind,
     config: &Config,

@@ -136,8 +136,8 @@ fn shapes_are_as_asked_for() {
     }
 }
 
-/// A scratch fits every cache of its shape, whatever the rules, and no cache with other sets, ways or key words or that
-/// steps aside. With any of them the answers are right.
+/// A scratch fits every cache of its shape, whatever the rules, and no cache that differs in sets, ways, key words or
+/// `steps_aside`. With any of them the answers are right.
 #[test]
 fn a_scratch_fits_caches_of_its_shape() {
     let wide = Schema::new(None, vec![Field::new("a", 32, Kind::Exact, None), Field::new("b", 64, Kind::Exact, None)]);

@@ -96,8 +96,8 @@ impl Boxes {
     }
 
     /// Searches the boxes for up to 64 keys, and returns how many of them are in none.
+    ///
     /// If no box is published, the answers of `found` are not set.
-    /// There is a box at least.
     #[inline(always)]
     pub(super) fn find<I: Isa, const KEY_WORDS: usize>(&self, isa: I, keys: Keys<'_>, found: &mut Found) -> usize {
         let key_words = if KEY_WORDS == 0 { self.key_words } else { KEY_WORDS };

@@ -66,7 +66,7 @@ fn regions(rules: &RuleSet) -> usize {
     lower(rules, &rules.schemas()[0], &ExpansionLimits::default()).expect("within the caps").regions().len()
 }
 
-/// Asserts that all numbers from queries are true of the replica that readers use, and all regions of a rule count.
+/// Asserts that all numbers from queries are true of the replica that readers use, and that regions count.
 fn check(engine: &Engine, writer: &Writer, keys: &KeyBuf, what: &str) {
     assert_eq!(answers(engine, keys), want(writer.rules(), keys), "{what}");
     let (stats, explained) = (Classifier::stats(engine), engine.explain());
@@ -108,7 +108,7 @@ fn check_list(list: &RegionList, rules: &RuleSet, what: &str) {
     assert_eq!((end, found), (None, want), "{what}");
 }
 
-/// Returns each kind of base without changes in place, and the one kind that changes in place with them.
+/// Returns each kind of base without changes in place, then `bit_select` with changes in place.
 fn bases() -> impl Iterator<Item = (Kind, Option<usize>)> {
     Kind::ALL.iter().copied().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, None)])
 }

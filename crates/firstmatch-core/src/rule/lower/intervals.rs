@@ -3,12 +3,12 @@
 use crate::rule::condition::Test;
 use crate::schema::Field;
 
-/// Number of intervals for each part that splitting their union into prefixes may add.
+/// Number of intervals for each additional part that splitting their union into prefixes may make.
 const SPLIT: usize = 8;
 
 /// Returns the interval of the values that pass a test.
 ///
-/// `None` if they are no interval, as for a mask that is no prefix's, or if no value passes it.
+/// `None` if these values are no interval, as for a mask that is no prefix's, or if no value passes.
 pub(super) fn interval(test: Test, field: &Field) -> Option<(u128, u128)> {
     match test {
         Test::Value(value) => Some((value, value)),

@@ -22,7 +22,7 @@ fn values_inside_others_vanish_in_any_order() {
     for list in [vec![(0b11_0101, 0b11_1111), wide, (0b01_0001, 0b01_0011)], vec![wide, (0b01_0000, 0b11_1111)]] {
         assert_eq!(union(&list).0, [wide], "{list:?}");
     }
-    // Values under one mask are not compared, and none stands twice.
+    // Values under one mask are not compared, and none appears twice.
     let (out, compared) = union(&[(5, 63), (1, 63), (5, 63), (9, 63), (1, 63)]);
     assert_eq!((out, compared), (vec![(1, 63), (5, 63), (9, 63)], 0));
 }

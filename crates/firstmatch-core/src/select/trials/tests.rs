@@ -1,4 +1,4 @@
-//! What becomes of candidates, at the very numbers that are stated.
+//! Outcomes of candidates, at the exact limits.
 
 use super::*;
 use crate::engine::Match;
@@ -7,7 +7,7 @@ use crate::schema::Schema;
 use crate::select::limits::Limits;
 use crate::select::strategy::Calls;
 
-/// `count` rules that differ in what `bounds` gives for each, source, destination and ports.
+/// Returns `count` rules; `bounds` gives the bounds of source, destination and ports of each.
 fn rules(count: u32, bounds: impl Fn(u32) -> ([u32; 4], [u32; 4])) -> Lowered {
     let mut set = Lowered::empty(&Schema::ipv4());
     for at in 0..count {
@@ -22,7 +22,7 @@ fn hosts(count: u32) -> Lowered {
     rules(count, |at| ([at << 8, 0, 0, 0], [at << 8, u32::MAX, 1 << 16, 1 << 16]))
 }
 
-/// A candidate of a kind with what is said of it.
+/// Returns a candidate of a kind with the given tests and badness.
 fn candidate(set: &Lowered, kind: Kind, tests: usize, badness: f64) -> Built {
     let visits = Visits::default();
     let how = build(kind, &Config::default(), usize::MAX, &visits, None);
@@ -40,7 +40,7 @@ const ALL: [Kind; 4] = [Kind::BitSelect, Kind::BitVector, Kind::TupleMerge, Kind
 #[test]
 fn visits_stay_within_their_share() {
     let set = hosts(300);
-    // None of two equal candidates is far slower, so that both have every turn.
+    // Neither of two equal candidates is far slower, so both have every turn.
     let built = [Kind::Linear, Kind::Linear].map(|kind| candidate(&set, kind, 1, 1.0));
     let bases: Vec<&AnyBase> = built.iter().map(|built| &built.base).collect();
     for visits in (8..24).step_by(3).map(|bits| 1 << bits) {
@@ -57,9 +57,10 @@ fn visits_stay_within_their_share() {
     }
 }
 
-/// Candidates are timed on every sample; one that no share of the visits is enough for is dropped and named.
+/// Candidates are timed on every sample. A candidate whose share of the visits is too small is dropped, with this
+/// outcome.
 ///
-/// If that is every one, no outcome changes, so that the first by order can be taken.
+/// If that is every candidate, no outcome changes, so that the first by order can be taken.
 #[test]
 fn a_candidate_without_a_share_is_not_timed() {
     let (set, deep) = (hosts(20), hosts(4000));
@@ -84,8 +85,8 @@ fn a_candidate_without_a_share_is_not_timed() {
     }
 }
 
-/// Of worst cases over the default limits none is kept beside one that is not, else those less than twice as bad as the
-/// least bad.
+/// A candidate that exceeds the default limits is dropped if another keeps them. If none does, the ones less than twice
+/// as bad as the least bad are kept.
 #[test]
 fn bad_worst_cases_are_left() {
     let set = hosts(20);
@@ -106,7 +107,7 @@ fn bad_worst_cases_are_left() {
     assert_eq!(left([9.0, 8.2, 4.1, 8.1]), [tuple, linear]);
 }
 
-/// A worst case a hundred times another's is kept only where it is twice as fast everywhere.
+/// A candidate with a hundred times another's worst case is kept only if it is twice as fast everywhere.
 #[test]
 fn what_is_hardly_faster_is_left() {
     let set = hosts(20);
@@ -127,7 +128,8 @@ fn what_is_hardly_faster_is_left() {
     assert_eq!((kept, outcomes[2]), (vec![select, vector, linear], Outcome::HardlyFaster { tests: 1000 }));
 }
 
-/// Four times another's memory, of more than a mebibyte, is kept only where the other takes more than twice as long.
+/// A candidate above 1 MiB with four times another's memory is kept only if the other takes over twice as long
+/// somewhere.
 #[test]
 fn what_is_heavy_is_left() {
     let set = hosts(20);
@@ -151,7 +153,7 @@ fn what_is_heavy_is_left() {
     assert_eq!(kept, [select, vector, tuple, linear]);
 }
 
-/// Lines count in place of tests where they are fewer: a lookup of few lines is not deep.
+/// If a lookup has fewer lines than tests, the lines count instead: a lookup of few lines is not deep.
 #[test]
 fn few_lines_are_few_tests() {
     let set = hosts(20);
@@ -168,7 +170,7 @@ fn few_lines_are_few_tests() {
     }
 }
 
-/// A limit of the kind itself says that it has outgrown it, and a budget that it is refused.
+/// A kind that exceeds its own limit is outgrown; one that exceeds the budget is refused.
 #[test]
 fn vectors_have_a_limit_of_their_own() {
     let (set, config) = (hosts(4000), Config::default());
@@ -186,8 +188,8 @@ fn vectors_have_a_limit_of_their_own() {
     assert_eq!(outcome(usize::MAX, &forced), Outcome::NotNeeded, "whoever asks for it gets it");
 }
 
-/// What is built beside others counts them; what is only worth so many visits is left unfinished at just that number, and
-/// a limit refuses with both numbers.
+/// A build beside others counts their bytes. A build that is worth only some visits stops at just that number. A limit
+/// refuses with both numbers.
 #[test]
 fn builds_are_held_to_their_numbers() {
     let set = hosts(200);
@@ -212,7 +214,7 @@ fn builds_are_held_to_their_numbers() {
                 let (cap, allowed) = (Cap::BuildBytes, needed - 1);
                 assert_eq!(trials.of(kind).outcome, Outcome::Refused { cap, needed, allowed }, "{kind}");
                 assert_eq!(trials.refusal, Some(BuildError::limit(cap, needed, allowed)), "{kind}");
-                // By itself it may fit; what was refused for another reason stays so.
+                // Alone it may fit; a candidate that was refused for another reason stays refused.
                 trials.try_alone();
                 assert_eq!(trials.of(kind).outcome, Outcome::NotNeeded, "{kind}");
                 let refused = Outcome::Refused { cap: Cap::WorstTests, needed: 2, allowed: 1 };
@@ -227,7 +229,7 @@ fn builds_are_held_to_their_numbers() {
     assert_eq!(bytes(&two), two.iter().map(|of| of.base.stats().total_bytes()).sum::<usize>());
 }
 
-/// A scan of more regions than the default limit is left where another keeps the limits, and only there.
+/// A scan of more regions than the default limit is left out if another candidate keeps the limits, and only then.
 #[test]
 fn a_long_scan_is_left_where_another_is_short() {
     let few = hosts(20);
@@ -246,8 +248,8 @@ fn a_long_scan_is_left_where_another_is_short() {
     }
 }
 
-/// A base is over the defaults where its worst case is, not where it just keeps them; and the wide rules are noted by what
-/// comes before them, rules and not regions.
+/// A base is over the defaults if its worst case exceeds them, not if it just keeps them. The rank of a wide rule is
+/// the number of rules before it, not of regions.
 #[test]
 fn what_is_chosen_says_what_it_rests_on() {
     let config = Config::default();
