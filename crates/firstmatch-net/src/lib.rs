@@ -1,13 +1,13 @@
 //! Packet input for `firstmatch`: reads captures and turns packets into keys.
 //!
-//! - [`wire`] parses headers. It is the only code that knows byte order. It never panics, allocates nothing for a
-//!   packet and gives every packet exactly one [`wire::Outcome`].
+//! - [`wire`] parses headers. No other code knows byte order. It never panics, allocates nothing for a packet and gives
+//!   every packet exactly one [`wire::Outcome`].
 //! - [`source`] reads captures (pcap, pcapng), ClassBench traces and tables of header fields, plain or compressed by
 //!   gzip or zstd. It reads them as streams, so that memory does not depend on the size of the file. It needs the
 //!   feature `captures`, which is on by default.
 //! - `plane` carries packets through stages of threads with rings between them. It needs the feature `plane`.
-//! - `systems` are planes over engines: lookups as steps, by copies, in parts, by fields or behind shared boxes. It needs
-//!   the feature `systems`.
+//! - `systems` builds planes over engines: lookups as steps, in copies, in parts, by fields or behind shared boxes. It
+//!   needs the feature `systems`.
 //!
 //! ```no_run
 //! use firstmatch_core::{Policy, Schema};

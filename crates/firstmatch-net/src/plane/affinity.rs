@@ -9,12 +9,12 @@ pub enum Pinning {
     Free,
     /// Each worker, in order of stages, has the next of the cores that the process may use.
     Spread,
-    /// Each worker, in order of stages, has the next of these cores, from the first again where they are too few.
+    /// Each worker, in order of stages, has the next of these cores, starting over if they are too few.
     Cores(Vec<usize>),
 }
 
 impl Pinning {
-    /// Returns the cores to pin workers to, none if they are free, or the reason why they are unknown.
+    /// Returns the cores to pin workers to, none with [`Pinning::Free`], or the reason why they are unknown.
     pub(super) fn cores(&self) -> Result<Vec<usize>, String> {
         match self {
             Self::Free => Ok(Vec::new()),

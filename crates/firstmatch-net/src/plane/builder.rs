@@ -16,9 +16,9 @@ use super::run::Plane;
 use super::state::{Control, Shared, StageState};
 use super::worker::{Dispatch, Factory, Input, Job, Message, Output, Outputs, Pulled, Seat, Work};
 
-/// Most workers of one stage.
+/// Maximum number of workers of one stage.
 pub const MOST_WORKERS: usize = 256;
-/// Most messages that one ring may hold.
+/// Maximum number of messages that a ring may have room for.
 pub const MOST_CAPACITY: usize = 1 << 20;
 
 /// Stage of a builder. Its index counts stages in the order in which they were added.
@@ -44,14 +44,14 @@ pub struct Link {
 }
 
 impl Link {
-    /// Returns a link of [`Dispatch::Flow`] with 64 messages a ring; a full ring makes the sender wait.
+    /// Returns a link with [`Dispatch::Flow`] and 64 messages per ring; a full ring makes the sender wait.
     pub fn new() -> Self {
         Self { capacity: 64, most_packets: None, is_shared: false, dispatch: Dispatch::Flow, is_lossy: false }
     }
 
-    /// Returns a link as [`Link::new`] whose full rings drop what is sent, and count it.
+    /// Returns a link like [`Link::new`], but a full ring drops messages and counts them.
     ///
-    /// Such a link may lead to any stage, also an earlier one, which does not wait for its end.
+    /// Such a link may lead to any stage, even to an earlier one, which does not wait for the end of the later one.
     pub fn lossy() -> Self {
         Self { is_lossy: true, ..Self::new() }
     }
@@ -62,26 +62,29 @@ impl Link {
         Self { capacity: messages, ..self }
     }
 
-    /// Sets the most packets queued in each ring, beside the number of messages. A ring of none takes any message.
+    /// Sets the maximum number of packets queued in each ring, beside the number of messages. An empty ring takes any
+    /// message.
     ///
-    /// Messages that a worker has taken out and not begun to work on count as queued, so the bound holds for any
-    /// [`PlaneBuilder::chunk`]. For example, 1,000 packets before a stage of 4 workers behind 2 are 125 in each ring.
+    /// Messages that a worker has taken out but not begun to work on count as queued, so the bound holds for any
+    /// [`PlaneBuilder::chunk`]. For example, to bound the packets between 2 workers and a stage of 4 to 1,000, set 125.
     #[must_use]
     pub fn most_packets(self, packets: u64) -> Self {
         Self { most_packets: Some(packets), is_shared: false, ..self }
     }
 
-    /// Sets the most packets queued in all rings of the link together, beside the number of messages of each.
+    /// Sets the maximum number of packets queued in all rings of the link together, beside the number of messages of
+    /// each.
     ///
-    /// The rings between active workers share them equally, so a change of [`Control::set_active`] divides them anew.
-    /// For example, 1,000 packets are one ring's while each stage has one active worker, and 250 in each of four rings
-    /// between two and two. Rings of workers that were active before may still hold their packets then.
+    /// The rings between active workers share the packets equally; [`Control::set_active`] divides them anew. For
+    /// example, of 1,000 packets a single ring gets all while each stage has one active worker. With two workers on
+    /// either side, each of the four rings gets 250. Rings of workers that are no longer active may still hold packets
+    /// then.
     #[must_use]
     pub fn packets_in_all(self, packets: u64) -> Self {
         Self { most_packets: Some(packets), is_shared: true, ..self }
     }
 
-    /// Sets how the worker is chosen that a message goes to.
+    /// Sets how the worker that gets a message is chosen.
     #[must_use]
     pub fn dispatch(self, dispatch: Dispatch) -> Self {
         Self { dispatch, ..self }
@@ -100,7 +103,7 @@ struct StagePlan<T> {
     factory: Factory<T>,
 }
 
-/// Link of a builder; `None` stands for the caller.
+/// Link of a builder; the caller is `None`.
 #[derive(Clone, Copy)]
 struct LinkPlan {
     from: Option<usize>,
@@ -186,7 +189,7 @@ impl<T: Message> PlaneBuilder<T> {
     /// Adds a stage of 1 to [`MOST_WORKERS`] workers that bring packets in by themselves.
     ///
     /// A worker is called until it returns [`Pulled::End`] or the plane is stopped. A source that waits for packets
-    /// returns within 50 ms, with 0 packets if need be, so that a stop does not take longer.
+    /// must return within 50 ms, with 0 packets if need be, so that a stop does not take longer.
     pub fn source<P: FnMut(&mut Outputs<T>) -> Pulled + 'static>(
         &mut self,
         name: &str,
@@ -201,21 +204,21 @@ impl<T: Message> PlaneBuilder<T> {
         StageId(self.stages.len() - 1)
     }
 
-    /// Links two stages. For the workers of `from` it is the next number of [`Outputs::send_to`].
+    /// Links two stages. The workers of `from` send to it by the next number of [`Outputs::send_to`].
     ///
-    /// A link that is not lossy leads to a later stage, so that no circle of full rings stops everything.
+    /// A link that is not lossy must lead to a later stage, so that full rings never wait for each other in a circle.
     pub fn link(&mut self, from: StageId, to: StageId, link: Link) -> &mut Self {
         self.links.push(LinkPlan { from: Some(from.0), to: Some(to.0), link });
         self
     }
 
-    /// Lets messages of the caller enter at a stage.
+    /// Lets the caller send messages to a stage.
     pub fn enter(&mut self, to: StageId, link: Link) -> &mut Self {
         self.links.push(LinkPlan { from: None, to: Some(to.0), link });
         self
     }
 
-    /// Lets messages leave to the caller, also from several stages. It counts as a link of the stage.
+    /// Lets a stage send messages to the caller; several stages may do so. It counts as a link of the stage.
     pub fn leave(&mut self, from: StageId, link: Link) -> &mut Self {
         self.links.push(LinkPlan { from: Some(from.0), to: None, link });
         self
@@ -223,9 +226,9 @@ impl<T: Message> PlaneBuilder<T> {
 
     /// Delivers messages in order of arrival, with at most `window` messages between sending and receiving.
     ///
-    /// Every stage then hands on exactly one message for one; another number is a fault. The window bounds the memory
-    /// for messages that overtook others. Once it is full, the plane is full. Messages of the caller are numbered as
-    /// they are sent; a source numbers its own by [`Outputs::number`].
+    /// Every stage must then send on exactly one message for each that it takes; anything else is a fault. The window
+    /// bounds the memory for messages that overtook others. Once it is full, the plane is full. Messages of the caller
+    /// are numbered as they are sent; a source numbers its own by [`Outputs::number`].
     pub fn in_order_of_arrival(&mut self, window: usize) -> &mut Self {
         self.window = Some(window as u64);
         self
@@ -237,7 +240,7 @@ impl<T: Message> PlaneBuilder<T> {
         self
     }
 
-    /// Sets the most messages that a worker takes from a ring at once; by default 32.
+    /// Sets the maximum number of messages that a worker takes from a ring at once; by default 32.
     pub fn chunk(&mut self, messages: usize) -> &mut Self {
         self.chunk = messages;
         self
@@ -272,10 +275,10 @@ impl<T: Message> PlaneBuilder<T> {
         }
     }
 
-    /// Starts all threads and waits until each has made its work.
+    /// Starts all threads and waits until each worker has made its state.
     ///
     /// # Errors
-    /// If stages and links cannot work, the system gives no thread, or a factory panics.
+    /// If stages and links cannot work, the system refuses a thread, or a factory panics.
     pub fn start(&self) -> Result<Plane<T>, PlaneError> {
         self.check()?;
         let order = self.order();
@@ -326,7 +329,7 @@ impl<T: Message> PlaneBuilder<T> {
             let spawned = builder.spawn(move || {
                 let pinned = core.map_or(Ok(()), |core| pin(core).map_err(|reason| (core, reason)));
                 let notice = pinned.err().map(|(core, reason)| Notice::NotPinned { stage, worker, core, reason });
-                // Nobody listens only if another worker has failed.
+                // The receiver is gone only if another worker has failed.
                 job.run(move || drop(ready.send(notice)));
             });
             match spawned {
@@ -357,7 +360,7 @@ impl<T: Message> PlaneBuilder<T> {
         let (mut entrance, mut exit, mut rings) = (None, Vec::new(), Vec::new());
         for &LinkPlan { from, to, link } in &self.links {
             let ends = |stage: Option<usize>| 0..stage.map_or(1, |stage| stages[stage].bells.len());
-            // All workers of a source send, whatever number of them is set active.
+            // All workers of a source send, whatever number of workers is set active.
             let sharers = |stage: usize| match &stages[stage] {
                 StageState { is_source: true, bells, .. } => Arc::new(AtomicUsize::new(bells.len())),
                 StageState { active, .. } => Arc::clone(active),

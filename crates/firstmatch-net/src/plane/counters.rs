@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most samples that a ring keeps of its occupancy.
+/// Maximum number of samples of its occupancy that a ring keeps.
 const SAMPLES: usize = 256;
 /// Number of bars of the histogram of a ring's occupancy.
 const BARS: usize = 11;
@@ -19,7 +19,7 @@ pub(super) struct Tally(AtomicU64);
 impl Tally {
     /// Adds `more`. Only the thread that owns the counter may call it.
     pub(super) fn add(&self, more: u64) {
-        // No read-modify-write is needed, because nobody else writes.
+        // No read-modify-write is needed, because no other thread writes.
         self.0.store(self.0.load(Ordering::Relaxed) + more, Ordering::Relaxed);
     }
 
@@ -48,7 +48,7 @@ impl std::ops::Add for Flux {
 impl std::ops::Sub for Flux {
     type Output = Self;
 
-    /// Returns the difference, or 0 where counters were read while they changed.
+    /// Returns the difference, or 0 if counters were read while they changed.
     fn sub(self, other: Self) -> Self {
         let messages = self.messages.saturating_sub(other.messages);
         Self { messages, packets: self.packets.saturating_sub(other.packets) }
@@ -83,7 +83,7 @@ impl FluxTally {
     }
 }
 
-/// Counters of one worker, which it alone writes.
+/// Counters of one worker, which no other thread writes.
 #[derive(Debug, Default)]
 pub(super) struct WorkerTally {
     pub(super) taken: FluxTally,
@@ -96,11 +96,11 @@ pub(super) struct WorkerTally {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerCounters {
-    /// Messages taken from rings; for a source, pulls and the packets pulled.
+    /// Messages taken from rings; for a source, its calls and the packets that they brought in.
     pub taken: Flux,
-    /// Messages that rings took from the worker.
+    /// Messages that the worker put into rings.
     pub sent: Flux,
-    /// Messages in hand when the plane was ended by a fault, or when nobody was left to take them.
+    /// Messages in hand when a fault ended the plane, or when no receiver was left to take them.
     pub lost: Flux,
     /// Number of waits, for input or for room in a ring, that blocked the thread.
     pub blocks: u64,
@@ -165,7 +165,7 @@ pub struct RingCounters {
     pub is_lossy: bool,
     /// Number of messages that fit.
     pub capacity: usize,
-    /// Most packets that may be queued now, if [`Link::most_packets`](super::Link::most_packets) or
+    /// Maximum number of packets that may be queued now, if [`Link::most_packets`](super::Link::most_packets) or
     /// [`Link::packets_in_all`](super::Link::packets_in_all) set it.
     pub most_packets: Option<u64>,
     /// Messages put into the ring.
@@ -176,7 +176,7 @@ pub struct RingCounters {
     pub dropped: Flux,
     /// Number of messages that found the ring full and had to wait.
     pub waits: u64,
-    /// Occupancy as the messages found it.
+    /// Occupancy of the ring when each message was sent.
     pub occupancy: Occupancy,
 }
 
@@ -205,7 +205,7 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// Notes the occupancy that one message found.
+    /// Notes the occupancy when one message was sent.
     pub(super) fn note(&mut self, messages: usize, capacity: usize) {
         let number = self.samples();
         self.histogram[messages * (BARS - 1) / capacity] += 1;
@@ -283,9 +283,10 @@ impl PlaneCounters {
         self.rings_before(stage).map(RingCounters::queued).sum()
     }
 
-    /// Returns the mean share of their capacity to which messages found the rings before a stage filled, from 0 to 1.
+    /// Returns the mean share of their capacity to which rings before a stage were filled when messages were sent, 0 to
+    /// 1.
     ///
-    /// For example, two rings of 8 messages that were found with 2 and 4 on the mean, as often as each other, give 0.375.
+    /// For example, two rings of 8 messages that equally many messages found with 2 and 4 on average give 0.375.
     /// Without messages it is 0.
     pub fn fullness(&self, stage: usize) -> f64 {
         let samples: u64 = self.rings_before(stage).map(|ring| ring.occupancy.samples()).sum();

@@ -55,7 +55,7 @@ impl<T: Message> Entrance<T> {
         Self { output, next: 0 }
     }
 
-    /// Sends a message; `waits` says whether a full plane makes the caller wait, unless its link is lossy.
+    /// Sends a message; `waits` says whether the caller waits while the plane is full, unless its link is lossy.
     pub(super) fn send(&mut self, message: T, waits: bool, shared: &Shared) -> Result<(), SendError<T>> {
         let packets = message.packets() as u64;
         let number = self.next;
@@ -102,7 +102,7 @@ impl<T: Message> Entrance<T> {
 pub(super) struct Exit<T> {
     receivers: Vec<Receiver<T>>,
     taken: VecDeque<Envelope<T>>,
-    /// Messages that came before those in front of them, by number from [`Exit::next`] on.
+    /// Messages that overtook others, by number from [`Exit::next`] on.
     early: VecDeque<Option<Envelope<T>>>,
     /// Number of the next message in order of arrival.
     next: u64,
@@ -114,7 +114,7 @@ impl<T: Message> Exit<T> {
         Self { receivers, taken: VecDeque::new(), early: VecDeque::new(), next: 0, chunk }
     }
 
-    /// Returns the next message; `None` if there is none now and the caller does not wait, or if none will come.
+    /// Returns the next message; `None` if no more will come, or if none is there and `waits` is false.
     pub(super) fn receive(&mut self, waits: bool, shared: &Shared) -> Option<T> {
         loop {
             if let Some(Envelope { packets, message, .. }) = self.next_taken(shared) {

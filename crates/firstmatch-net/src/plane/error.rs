@@ -1,10 +1,10 @@
-//! Faults of a plane, and notices about circumstances that are no faults.
+//! Faults of a plane, and notices about circumstances that are not faults.
 
 use std::fmt;
 
 use super::counters::PlaneCounters;
 
-/// Reason why a plane cannot start, or was ended before its packets were through.
+/// Reason why a plane cannot start, or was ended before all its packets came out.
 #[derive(Clone, Debug)]
 pub struct PlaneError(pub(super) Box<Fault>);
 
@@ -30,7 +30,7 @@ enum Kind {
         worker: usize,
         text: String,
     },
-    /// A worker of an ordered plane did not hand on one message for one.
+    /// A worker of an ordered plane did not send on exactly one message for each that it took.
     Order {
         stage: String,
         worker: usize,
@@ -72,7 +72,7 @@ impl PlaneError {
         }
     }
 
-    /// Returns the text of the panic, if the plane ended by one.
+    /// Returns the text of the panic, if a panic ended the plane.
     pub fn panic_text(&self) -> Option<&str> {
         match &self.0.kind {
             Kind::Panic { text, .. } => Some(text),
@@ -80,7 +80,7 @@ impl PlaneError {
         }
     }
 
-    /// Returns the counters at the end, if the plane had started; [`PlaneCounters::lost`] has what was in flight.
+    /// Returns the counters at the end, if the plane had started; [`PlaneCounters::lost`] has the packets in flight.
     pub fn counters(&self) -> Option<&PlaneCounters> {
         self.0.counters.as_ref()
     }

@@ -1,4 +1,4 @@
-//! Hashes of flows, which say what worker a packet goes to.
+//! Hashes of flows, which decide the worker that a packet goes to.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hasher, RandomState};
 
@@ -20,7 +20,7 @@ const FLOW: [Source; 10] = [
     Source::TpSrc,
     Source::TpDst,
 ];
-/// Fields that stand for the flow where there is no IP header.
+/// Fields that stand for the flow if there is no IP header.
 const LINK: [Source; 3] = [Source::EthType, Source::EthSrc, Source::EthDst];
 
 /// Keyed hash of flows: addresses, protocol and ports.
@@ -54,7 +54,7 @@ impl FlowHash {
         Self(Key::Random(RandomState::new()))
     }
 
-    /// Returns a hash whose key is made of `seed`, for runs that are to be repeated.
+    /// Returns a hash whose key is made from `seed`, so that a run can be repeated.
     pub fn with_seed(seed: u64) -> Self {
         Self(Key::Fixed(seed))
     }

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::counters::Padded;
 
-/// Dealer of ranges of packets in memory, from which any number of workers take the next.
+/// Dealer of ranges of packets in memory, from which any number of workers take the next range.
 ///
-/// The workers share one counter, so the fast one takes more. Packets of one flow may go to different workers;
-/// [`RowHash::split`](super::RowHash::split) is the other way, a fixed share by flow for each worker.
+/// The workers share one counter, so a fast worker takes more. Packets of one flow may go to different workers;
+/// [`RowHash::split`](super::RowHash::split) gives each worker a fixed share by flow instead.
 ///
 /// ```
 /// use firstmatch_net::plane::Deal;
@@ -43,7 +43,7 @@ impl Deal {
     pub fn next(&self) -> Option<Range<usize>> {
         let number = self.next.0.fetch_add(1, Ordering::Relaxed);
         if number >= self.all {
-            // The counter must not run over, however often the end is asked for.
+            // The counter must not overflow, however often the end is asked for.
             self.next.0.store(self.all, Ordering::Relaxed);
             return None;
         }
@@ -52,12 +52,12 @@ impl Deal {
     }
 }
 
-/// Longest wait of [`Pace::take`], so that a source notices a stop.
+/// Longest wait of [`Pace::take`], so that a source notices a stop in time.
 const LONGEST_WAIT: Duration = Duration::from_millis(10);
-/// Rest of a wait that is spent yielding, because a sleep may end later than it should.
+/// Last part of a wait, which is spent yielding, because a sleep may end later than it should.
 const YIELDED: Duration = Duration::from_micros(150);
 
-/// Pace of a source, in packets a second.
+/// Pace of a source, in packets per second.
 ///
 /// The schedule is fixed when the first packets are taken: packet *k* (from 1) is due after *k* / rate seconds. A
 /// source that was held up catches up at once, and [`Pace::late`] says by how much it was behind.
@@ -103,7 +103,7 @@ impl Pace {
         }
     }
 
-    /// Returns the most by which packets were taken too late.
+    /// Returns the longest time by which packets were taken too late.
     ///
     /// If it grows with the length of a run, the source cannot keep the rate.
     pub fn late(&self) -> Duration {
@@ -127,10 +127,10 @@ fn due_at(elapsed: Duration, rate: u64) -> u64 {
     (elapsed.as_nanos() * u128::from(rate) / 1_000_000_000).try_into().unwrap_or(u64::MAX)
 }
 
-/// Searches the highest rate without loss between `low` and `high` packets a second.
+/// Searches for the highest rate without loss between `low` and `high` packets per second.
 ///
-/// `is_lossless` tries a rate. The search halves the range, by ratio, until its ends are within one part in `precision`.
-/// It returns the highest rate that was tried without loss, or `None` if there is loss at `low`.
+/// `is_lossless` tries a rate. The search halves the range, by ratio, until its ends are within one part in
+/// `precision`. It returns the highest rate that was tried without loss, or `None` if there is loss at `low`.
 ///
 /// ```
 /// use firstmatch_net::plane::highest_rate;
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(pace.taken(), 5000);
     }
 
-    /// A slow source comes back without packets rather than make a stop wait.
+    /// A slow source returns without packets, so that a stop need not wait for it.
     #[test]
     fn a_slow_pace_returns_without_packets() {
         let mut pace = Pace::new(1);

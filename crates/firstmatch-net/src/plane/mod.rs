@@ -1,9 +1,8 @@
 //! Threads that carry packets through classification, in stages with rings between them.
 //!
-//! A [`PlaneBuilder`] takes stages and links, and starts a [`Plane`]. A *stage* has one or more *workers*, each a thread
-//! that owns its state. A *link* leads from a stage to another, with one *ring* for each pair of workers. Rings carry
-//! *messages*, as a rule batches of packets, of a type of the caller's ([`Message`]).
-//!
+//! A [`PlaneBuilder`] takes stages and links, and starts a [`Plane`]. A *stage* has one or more *workers*, each a
+//! thread that owns its state. A *link* leads from a stage to another, with one *ring* for each pair of workers. Rings
+//! carry *messages* of a type of the caller's ([`Message`]), usually batches of packets.
 //! ```text
 //!            ring     ┌ first ┐    ring     ┌ second ┐   ring
 //!          ┌────────▶ │ worker│ ──────────▶ │ worker │ ────────┐
@@ -24,7 +23,7 @@
 //! | Storm (section 3) | caches, full classifiers, one updater | hits leave the caches; misses go on by [`Dispatch::Lane`]; samples and evolved rules take lossy links, the latter back to the caches |
 //!
 //! The module `systems` builds such planes from engines, and `tests/systems/form.rs` has each form with real lookups.
-//! State shared by an `Arc` that each factory clones may stand instead of a ring backwards. Storm's dynamic assignment
+//! State shared by an `Arc` that each factory clones can replace a ring to an earlier stage. Storm's dynamic assignment
 //! and Pnpf's [`Controller`] set the number of [active](Control::set_active) workers, by the messages
 //! [queued](Control::queued). A stage that gathers packets sends them on when it is [idle](Work::idle).
 //!
@@ -37,34 +36,34 @@
 //! | between stages and to the caller, [`Link::new`] | the worker waits | the message counts as lost |
 //! | between stages, [`Link::lossy`] | the message is dropped, and counted by ring | dropped and counted |
 //!
-//! A worker moves up to [`PlaneBuilder::chunk`] messages out of a ring at once, so that many more may wait than fit.
-//! [`RingCounters::queued`] has them all, an occupancy the messages in the ring alone.
+//! A worker moves up to [`PlaneBuilder::chunk`] messages out of a ring at once, so more messages may wait than the ring
+//! holds. [`RingCounters::queued`] counts all of them, an occupancy only the messages in the ring.
 //!
-//! Capacities and occupancies are in messages; [`Link::most_packets`] bounds packets as well, by ring, and
-//! [`Link::packets_in_all`] by link. Counters have messages and packets ([`Flux`]); times are durations. An
-//! occupancy is sampled once a message and its series is spread over messages, so that it does not depend on a clock.
+//! Capacities and occupancies are in messages. [`Link::most_packets`] bounds the packets of each ring, too, and
+//! [`Link::packets_in_all`] the packets of a link. Counters have messages and packets ([`Flux`]); times are durations.
+//! An occupancy is sampled once per message and its series is spread over messages, so it does not depend on a clock.
 //!
 //! # Order
 //!
-//! [`Dispatch::Flow`] sends all messages of a flow the same way, so they stay in order. [`FlowHash`] groups packets by a
-//! keyed hash. [`PlaneBuilder::in_order_of_arrival`] restores the order of all messages at the end, within a window;
-//! sources [number](Outputs::number) theirs. [`Plane::order`] says what holds.
+//! [`Dispatch::Flow`] sends all messages of a flow the same way, so they stay in order. [`FlowHash`] groups packets by
+//! a keyed hash. [`PlaneBuilder::in_order_of_arrival`] restores the order of all messages at the end, within a window;
+//! sources must [number](Outputs::number) their messages. [`Plane::order`] returns the order that holds.
 //!
 //! # Waiting
 //!
 //! A thread without work looks again for a short while and then blocks, so an idle plane uses no CPU. If there are
-//! fewer cores than threads, each look gives the core away first, and [`Plane::notices`] says so.
+//! fewer cores than threads, each look gives the core away first, and [`Plane::notices`] reports it.
 //!
 //! # Ends
 //!
 //! After [`Plane::stop`] nothing comes in, and everything accepted comes out. A panic of a worker ends the whole plane:
 //! [`Plane::recv`] returns `None`, [`Plane::send`] refuses, and [`Plane::join`] returns stage, worker and text of the
-//! panic. Packets that were on their way then are counted as lost.
+//! panic. Packets that are in flight then count as lost.
 //!
 //! # Invariants
 //!
-//! - Accepted packets are delivered or lost, if every stage hands on each packet once and says how many it has
-//!   [kept](Work::kept) (`tests/plane/passage.rs`, `tests/plane/fault.rs`, `tests/plane/gather.rs`).
+//! - Accepted packets are delivered or lost, if every stage sends on each packet once and reports the packets that it
+//!   has [kept](Work::kept) (`tests/plane/passage.rs`, `tests/plane/fault.rs`, `tests/plane/gather.rs`).
 //! - Links that wait lead to later stages, so full rings never wait for each other in a circle
 //!   (`PlaneBuilder::check`).
 //! - A stage ends only after all earlier stages that send to it, so a ring is empty when it is closed for good

@@ -8,9 +8,9 @@ use std::fmt;
 pub enum ResultOrder {
     /// In the order in which they came in.
     Arrival,
-    /// Messages of one flow are in order, as long as the number of active workers stays.
+    /// Messages of one flow are in order, as long as the number of active workers does not change.
     Flow,
-    /// Messages of one worker of the source are in order. So are all of a flow whose packets come from one worker.
+    /// Messages of one worker of the source are in order. So are the messages of a flow that come from one worker.
     Share,
     /// In any order, even within a flow.
     NotKept {

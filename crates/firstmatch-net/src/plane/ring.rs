@@ -9,23 +9,23 @@ use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use super::bell::{Bell, lock};
 use super::counters::{FluxTally, Occupancy, Padded, RingCounters, RingEnd, Tally};
 
-/// Number of times that counters are read until the receiver has counted nothing meanwhile.
+/// Maximum number of readings to find one during which the receiver counts nothing.
 const READINGS: usize = 16;
 
-/// Message on its way.
+/// Message in flight.
 #[derive(Debug)]
 pub(super) struct Envelope<T> {
-    /// Number of the message that the caller sent, from 0; messages made of it keep it.
+    /// Number of the message that the caller sent, from 0; messages made from it have the same number.
     pub(super) number: u64,
     pub(super) packets: u64,
     pub(super) message: T,
 }
 
-/// Bound on the packets of a ring that were sent and not yet received, unless one message alone has more.
+/// Bound on the packets of a ring that were sent and not yet received, unless a single message has more.
 #[derive(Clone, Debug)]
 pub(super) struct PacketBound {
     pub(super) packets: u64,
-    /// Numbers of active workers whose rings share the packets equally; none if each ring holds all.
+    /// Numbers of active workers whose rings share the packets equally; none if each ring may hold all packets.
     pub(super) sharers: Vec<Arc<AtomicUsize>>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct RingState {
     pub(super) is_lossy: bool,
     capacity: usize,
     most_packets: Option<PacketBound>,
-    /// Whether the sender has left. Every message of its is in the ring then.
+    /// Whether the sender has left. All its messages are in the ring then.
     closed: AtomicBool,
     /// Whether the receiver has left.
     abandoned: AtomicBool,
@@ -64,7 +64,7 @@ struct SenderTally {
 }
 
 impl RingState {
-    /// Whether packets in the ring count as lost when they do not come out: all but what a stage may drop.
+    /// Whether packets that never come out of the ring count as lost: true unless the ring is lossy and from a stage.
     pub(super) fn is_main(&self) -> bool {
         !self.is_lossy || self.from == RingEnd::Caller
     }
@@ -89,7 +89,7 @@ impl RingState {
 
     /// Returns the messages that were sent and not yet received, without the cost of all counters.
     ///
-    /// It is what was queued when `sent` was read, unless the receiver never pauses: then it may be more.
+    /// They are the messages queued when `sent` was read. If the receiver never pauses, there may be more.
     pub(super) fn queued(&self) -> super::Flux {
         let mut received = self.received.0.get();
         for _ in 0..READINGS {
@@ -203,7 +203,7 @@ impl<T> Drop for Sender<T> {
     }
 }
 
-/// Receiving end of a ring; dropping it makes the sender's messages return.
+/// Receiving end of a ring; dropping it makes sends fail, so that the sender gets its messages back.
 #[derive(Debug)]
 pub(super) struct Receiver<T> {
     consumer: Consumer<Envelope<T>>,
@@ -213,7 +213,7 @@ pub(super) struct Receiver<T> {
 impl<T> Receiver<T> {
     /// Moves at most `most` messages to the end of `into` and wakes the sender.
     ///
-    /// The messages count as received only when [`Receiver::count_received`] says so.
+    /// A message counts as received only after [`Receiver::count_received`].
     pub(super) fn pull(&mut self, most: usize, into: &mut VecDeque<Envelope<T>>) {
         let count = self.consumer.slots().min(most);
         if count == 0 {

@@ -22,7 +22,7 @@ const CONTROLLER: &str = "controller";
 /// All methods take `&self`, so that one thread may send while another receives. A thread that does both calls
 /// [`Plane::try_send`], because [`Plane::send`] waits for room that only receiving makes.
 ///
-/// Dropping a plane ends its threads and loses what is on its way; [`Plane::join`] says how much that was.
+/// Dropping a plane ends its threads and loses the packets in flight; [`Plane::join`] returns their number.
 pub struct Plane<T: Message> {
     pub(super) control: Control,
     pub(super) entrance: Mutex<Option<Entrance<T>>>,
@@ -91,12 +91,12 @@ impl<T: Message> Plane<T> {
         &self.control
     }
 
-    /// Calls a controller once a period, on a thread of its own, until the plane is joined or dropped.
+    /// Calls a controller once per period, on a thread of its own, until the plane is joined or dropped.
     ///
     /// A panic of the controller ends the plane as that of a worker does, with the stage `controller`.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system refuses a thread.
     pub fn control_by(
         &mut self,
         period: Duration,

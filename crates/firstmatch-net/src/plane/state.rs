@@ -14,7 +14,7 @@ pub(super) struct StageState {
     pub(super) is_source: bool,
     pub(super) workers: Vec<Padded<WorkerTally>>,
     pub(super) bells: Vec<Arc<Bell>>,
-    /// Number of workers, counted from the first, that are sent messages.
+    /// Number of workers, counted from the first, that messages are sent to.
     pub(super) active: Arc<AtomicUsize>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Shared {
     /// Bell of the caller's sending side, and of the receiving one.
     pub(super) entrance_bell: Arc<Bell>,
     pub(super) exit_bell: Arc<Bell>,
-    /// Most messages that were sent and not yet delivered; `None` unless results are in order of arrival.
+    /// Maximum number of messages sent and not yet delivered; `None` unless results are in order of arrival.
     pub(super) window: Option<u64>,
     /// Number of messages delivered in order.
     pub(super) released: Padded<AtomicU64>,
@@ -49,7 +49,7 @@ pub(super) struct Shared {
     pub(super) left: Tally,
     stopped: AtomicBool,
     aborted: AtomicBool,
-    /// Whether nobody receives any more.
+    /// Whether no thread receives any more.
     deserted: AtomicBool,
     ended: AtomicBool,
     fault: Mutex<Option<PlaneError>>,
@@ -90,7 +90,7 @@ impl Shared {
         self.ring_all();
     }
 
-    /// Ends every thread as soon as it looks.
+    /// Ends every thread as soon as it looks at the state.
     pub(super) fn abort(&self) {
         self.aborted.store(true, Ordering::Release);
         self.stop();
@@ -108,13 +108,13 @@ impl Shared {
         self.exit_bell.ring();
     }
 
-    /// Whether a message of this number may be on its way now.
+    /// Whether a message of this number may be in flight now.
     pub(super) fn is_in_window(&self, number: u64) -> bool {
         self.window.is_none_or(|window| number < self.released.0.load(Ordering::Acquire) + window)
             || self.deserted.load(Ordering::Acquire)
     }
 
-    /// Notes that nobody receives any more, so that nothing waits for room in the window.
+    /// Notes that no thread receives any more, so that nothing waits for room in the window.
     pub(super) fn desert(&self) {
         self.deserted.store(true, Ordering::Release);
         self.ring_all();
@@ -176,7 +176,7 @@ impl Shared {
     }
 }
 
-/// Handle to a running plane for whoever watches or steers it, also its own workers. Clones are cheap.
+/// Handle to a running plane, to watch or steer it, also from its own workers. Clones are cheap.
 #[derive(Clone, Debug)]
 pub struct Control(pub(super) Arc<Shared>);
 
@@ -188,7 +188,7 @@ impl Control {
 
     /// Returns the messages queued before a stage, over all its rings.
     ///
-    /// It costs a few loads a ring, far less than [`Control::counters`].
+    /// It costs a few loads per ring, far less than [`Control::counters`].
     pub fn queued(&self, stage: usize) -> Flux {
         let is_here = |ring: &&Arc<RingState>| matches!(ring.to, RingEnd::Worker { stage: to, .. } if to == stage);
         self.0.rings.iter().filter(is_here).map(|ring| ring.queued()).sum()
@@ -202,7 +202,7 @@ impl Control {
         self.0.stages[stage].workers.len()
     }
 
-    /// Returns the number of workers of a stage that are sent messages.
+    /// Returns the number of workers of a stage that messages are sent to.
     ///
     /// # Panics
     /// If there is no such stage.
@@ -210,10 +210,10 @@ impl Control {
         self.0.active(stage)
     }
 
-    /// Sends messages to the first `workers` workers of a stage alone; the others block once their rings are empty.
+    /// Sends messages only to the first `workers` workers of a stage; the others block once their rings are empty.
     ///
-    /// The number is at least 1 and at most that of the stage's workers. Messages of one flow may overtake one another
-    /// at the change. A source has no rings, so nothing changes for it.
+    /// The number is clamped to at least 1 and at most the stage's workers. Messages of one flow may overtake one
+    /// another at the change. A source has no rings, so nothing changes for it.
     ///
     /// # Panics
     /// If there is no such stage.
@@ -223,11 +223,11 @@ impl Control {
     }
 }
 
-/// Controller of a running plane, called once a period. Closures implement it.
+/// Controller of a running plane, called once per period. Closures implement it.
 ///
-/// All workers are started with the plane. Those that are not active are blocked and cost the memory of their work, so
-/// a controller changes only their number. [`Plane::control_by`](super::Plane::control_by) calls it by the clock, and
-/// tests call [`Controller::tick`] themselves.
+/// All workers are started with the plane. Workers that are not active are blocked and cost only the memory of their
+/// state, so a controller changes only the number of active ones. [`Plane::control_by`](super::Plane::control_by) calls
+/// it by the clock; tests call [`Controller::tick`] themselves.
 ///
 /// For example, this one adds a worker above 100 queued packets, and takes one away after five ticks without any:
 ///

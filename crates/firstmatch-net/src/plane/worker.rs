@@ -17,8 +17,8 @@ pub trait Message: Send + 'static {
 
     /// Returns the hash of the flow that all packets of the message belong to, or the number of a group of flows.
     ///
-    /// A link with [`Dispatch::Flow`] sends equal numbers to the same worker. [`FlowHash`](super::FlowHash) makes such
-    /// numbers.
+    /// A link with [`Dispatch::Flow`] sends messages with equal numbers to the same worker.
+    /// [`FlowHash`](super::FlowHash) makes such numbers.
     fn flow(&self) -> u64;
 }
 
@@ -26,14 +26,14 @@ pub trait Message: Send + 'static {
 pub trait Work<T> {
     /// Works on one message.
     ///
-    /// It sends the message on by `out`, or several or none. In a plane in order of arrival it sends exactly one
-    /// message for one, beside those on lossy links.
+    /// It sends the message on by `out`, or several messages, or none. In a plane in order of arrival it must send
+    /// exactly one message for each that it takes, beside messages on lossy links.
     fn work(&mut self, message: T, out: &mut Outputs<T>);
 
     /// Uses a moment without messages; called once whenever all rings of the worker have become empty.
     ///
-    /// For example, work that gathers packets of several messages sends here what it has, because more may come late or
-    /// never. A plane in order of arrival leaves nothing to gather.
+    /// For example, work that gathers packets of several messages sends here the packets it has, because more may come
+    /// late or never. In a plane in order of arrival there is nothing to gather.
     fn idle(&mut self, out: &mut Outputs<T>) {
         let _ = out;
     }
@@ -60,7 +60,7 @@ impl<T, F: FnMut(T, &mut Outputs<T>)> Work<T> for F {
 pub enum Pulled {
     /// Number of packets that came in with this call, maybe 0.
     Packets(usize),
-    /// No more packets come.
+    /// No more packets will come.
     End,
 }
 
@@ -76,7 +76,7 @@ pub enum Dispatch {
     RoundRobin,
 }
 
-/// Place of a worker, as its factory sees it.
+/// Place of a worker, passed to its factory.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Seat {
@@ -126,9 +126,9 @@ pub struct Outputs<T> {
     pub(super) worker: usize,
     /// Number of the message that is being worked on.
     number: u64,
-    /// Messages sent on links without loss since the work on that message began.
+    /// Messages sent on links without loss since the work on the current message began.
     handed_on: Flux,
-    /// Number of messages that may be handed on meanwhile in a plane in order of arrival.
+    /// Number of messages that may be sent on for the current message in a plane in order of arrival.
     allowed: u64,
 }
 
@@ -154,8 +154,8 @@ impl<T: Message> Outputs<T> {
 
     /// Sends a message on a link of the stage, and returns whether the ring took it.
     ///
-    /// A full ring makes the worker wait, or drops the message if the link is lossy. A message is lost where a fault
-    /// ended the plane, or the caller no longer receives. Both are counted.
+    /// A full ring makes the worker wait, or drops the message if the link is lossy. A message is lost if a fault ended
+    /// the plane, or if the caller no longer receives. Both are counted.
     ///
     /// # Panics
     /// If the stage has no link of this number.
@@ -169,13 +169,14 @@ impl<T: Message> Outputs<T> {
         let sender = output.pick(&message, *worker, shared);
         let is_lossy = sender.state.is_lossy;
         if !is_lossy && shared.window.is_some() && handed_on.messages >= *allowed {
-            // Two messages of one number would not find their place in the order.
+            // Two messages of one number would not fit into the order.
             *handed_on = *handed_on + Flux { messages: 1, packets };
             tally.lost.add(packets);
             return false;
         }
         if state.is_source && !is_lossy {
-            // A message outside the window would not find its place either, so it waits, unless nobody waits for it.
+            // A message outside the window would not fit into the order either, so it waits, unless the plane was
+            // aborted.
             state.bells[*worker].wait(shared.spin, || shared.is_in_window(*number) || shared.is_aborted());
         }
         let mut envelope = Envelope { number: *number, packets, message };
@@ -198,7 +199,7 @@ impl<T: Message> Outputs<T> {
                     return false;
                 }
                 Refused::Full(_) | Refused::Abandoned(_) => {
-                    // The message is handed on as far as this worker is concerned.
+                    // The worker has done its part, so the message counts as handed on.
                     *handed_on = *handed_on + Flux { messages: 1, packets };
                     tally.lost.add(packets);
                     return false;
@@ -216,8 +217,8 @@ impl<T: Message> Outputs<T> {
 
     /// Numbers the message that a source sends next in a plane in order of arrival; in others it does nothing.
     ///
-    /// The numbers of all workers together are 0, 1, 2 and so on, and each worker's own rise. The send waits until the
-    /// number is in the window.
+    /// The numbers of all workers together must be 0, 1, 2 and so on, and the numbers of each worker must rise. The
+    /// send waits until the number is in the window.
     pub fn number(&mut self, number: u64) {
         if self.check_order() {
             self.begin(number, 1);
@@ -233,7 +234,7 @@ impl<T: Message> Outputs<T> {
         &self.shared.stages[self.stage].workers[self.worker].0
     }
 
-    /// Counts as lost what was not handed on of a message in hand.
+    /// Counts as lost the packets of a message in hand that were not handed on.
     fn lose_rest(&self, packets: u64) {
         let rest = packets.saturating_sub(self.handed_on.packets);
         if rest > 0 {
@@ -260,7 +261,7 @@ impl<T: Message> Outputs<T> {
 /// Ring that a worker reads.
 pub(super) struct Input<T> {
     pub(super) receiver: Receiver<T>,
-    /// Whether the worker ends only after this ring has; rings from later stages are not awaited.
+    /// Whether the worker ends only after the sender of this ring; rings from later stages are not awaited.
     pub(super) is_awaited: bool,
 }
 
@@ -287,19 +288,19 @@ pub(super) struct Job<T> {
     pub(super) factory: Factory<T>,
     pub(super) inputs: Vec<Input<T>>,
     pub(super) outputs: Outputs<T>,
-    /// Most messages taken from a ring at once.
+    /// Maximum number of messages taken from a ring at once.
     pub(super) chunk: usize,
 }
 
 impl<T: Message> Job<T> {
-    /// Runs the worker to its end. `ready` is called once its state is made; a panic is reported to all.
+    /// Runs the worker to its end. `ready` is called once the worker's state is made. A panic ends the whole plane.
     pub(super) fn run(mut self, ready: impl FnOnce()) {
         let mut in_hand = None;
         let ran = catch_unwind(AssertUnwindSafe(|| self.run_inner(ready, &mut in_hand)));
         if let Err(payload) = ran {
             match (in_hand, &self.factory) {
                 (Some(packets), _) => self.outputs.lose_rest(packets),
-                // The call did not come to say how much it had pulled.
+                // The call has not returned the number of packets that it pulled.
                 (None, Factory::Source(_)) => {
                     self.outputs.tally().taken.add_packets(self.outputs.handed_on.packets);
                 }
@@ -308,7 +309,7 @@ impl<T: Message> Job<T> {
             let stage = &self.outputs.shared.stages[self.outputs.stage].name;
             self.outputs.shared.fail(PlaneError::panic(stage, self.outputs.worker, &*payload));
         }
-        // The rings are closed only now, so that nobody takes a fault for a regular end.
+        // The rings are closed only now, so that no other thread takes a fault for a regular end.
     }
 
     fn run_inner(&mut self, ready: impl FnOnce(), in_hand: &mut Option<u64>) {

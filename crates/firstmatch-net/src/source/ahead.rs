@@ -9,10 +9,10 @@ const BUFFER: usize = 512 << 10;
 /// Number of filled buffers that may wait.
 const AHEAD: usize = 3;
 
-/// Bytes of a reader that another thread reads.
+/// Reader whose bytes another thread reads ahead.
 ///
-/// The thread ends at the end of its reader, at an error, or once nobody takes its buffers. It is never waited for,
-/// because its reader may wait for ever.
+/// That thread ends at the end of its reader, at an error, or once the buffers are no longer taken. No thread waits for
+/// its end, because its reader may block for ever.
 pub(super) struct Ahead {
     filled: Receiver<io::Result<Filled>>,
     to_fill: Sender<Box<[u8]>>,
@@ -89,7 +89,7 @@ impl Read for Ahead {
 mod tests {
     use super::*;
 
-    /// Reader of the given pieces, one a call, then of an error or the end.
+    /// Reader that returns the given pieces, one per call, then an error or the end.
     struct Pieces(Vec<Vec<u8>>, Option<io::ErrorKind>);
 
     impl Read for Pieces {
@@ -121,7 +121,7 @@ mod tests {
         }
     }
 
-    /// A thread that nobody reads from ends, although its reader does not.
+    /// A thread whose buffers are no longer read ends, although its reader does not.
     #[test]
     fn a_reader_without_end_is_given_up() {
         struct Endless(Sender<()>);

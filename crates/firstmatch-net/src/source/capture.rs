@@ -1,7 +1,7 @@
 //! Captures: the pcap reader, with the pcapng reader of `pcapng.rs`.
 //!
-//! The parsers of file headers and blocks are pcap-parser's. The buffer is our own, because memory must be bounded and
-//! lengths checked before they are believed. The whole packets of a cut file must not be lost either.
+//! The parsers of file headers and blocks are from pcap-parser. The buffer is our own, because memory must be bounded
+//! and lengths must be checked before they are used. The whole packets of a cut file must not be lost either.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,11 +16,11 @@ use crate::wire::LinkType;
 /// Packet of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Link type, which says what `data` starts with.
+    /// Link type, which decides how `data` begins.
     pub link: LinkType,
     /// Number of the interface within the pcapng section that captured the packet; 0 in pcap.
     pub interface: u32,
-    /// Captured bytes, without the frame check sequence where the capture says that it has one.
+    /// Captured bytes, without the frame check sequence if the capture says that it has one.
     pub data: &'a [u8],
     /// Length on the wire in bytes.
     pub original_len: u32,
@@ -41,7 +41,7 @@ pub struct Capture {
     format: Format,
     framing: Framing,
     done: bool,
-    /// Error behind the packets of [`Capture::next_frames`].
+    /// Error to return after the packets of [`Capture::next_frames`].
     failed: Option<SourceError>,
     progress: Progress,
 }
@@ -81,7 +81,7 @@ impl Capture {
         self.reader.cut.as_ref()
     }
 
-    /// Returns the number of packets delivered so far by link type, for link types that are not read.
+    /// Returns the number of packets delivered so far for each link type that is not supported.
     pub fn unread_links(&self) -> Vec<(LinkType, u64)> {
         match self.framing {
             // All packets have one link type, and most are delivered without a look at it.
@@ -92,7 +92,7 @@ impl Capture {
         }
     }
 
-    /// Returns a handle that tells how far reading has come.
+    /// Returns a handle that shows how far reading has come.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
@@ -115,7 +115,7 @@ impl Capture {
         if self.done {
             return self.failed.take().map_or(Ok(None), Err);
         }
-        // A packet that is at hand stays in registers. Handing it on through memory is slower: store forwarding fails,
+        // A packet that is at hand stays in registers. Passing it on through memory is slower: store forwarding fails,
         // because the loads of the copy are wider than the stores just before them.
         let at_hand = match self.framing {
             Framing::Pcap(records) => records.at_hand(&mut self.reader),
@@ -182,7 +182,7 @@ impl Capture {
         }
     }
 
-    /// Reads the file header of pcap; `None` where the file ends inside it. A section of pcapng brings its own.
+    /// Reads the file header of pcap; `None` if the file ends inside it. A section of pcapng has its own header.
     fn read_header(&mut self) -> Result<Option<Framing>, SourceError> {
         if self.format == Format::PcapNg {
             return Ok(Some(Framing::Ng(Section::default())));
@@ -216,7 +216,7 @@ impl fmt::Debug for Capture {
     }
 }
 
-/// Whether a file header of pcap, version 2.4, stands in place of a record.
+/// Whether a file header of pcap, version 2.4, stands where a record should be.
 ///
 /// As a record it would be an empty packet of the year 2055 or later.
 fn begins_file(bytes: &[u8]) -> bool {
@@ -253,7 +253,7 @@ struct Records {
 impl Records {
     /// Returns the lengths of the record at the start of `bytes` and of its packet, in bytes.
     ///
-    /// The packet's length is that on the wire. The result is `None` where `bytes` ends before both are stated.
+    /// The packet's length is its length on the wire. The result is `None` if `bytes` ends before both are stated.
     #[inline]
     fn lengths(self, bytes: &[u8]) -> Option<(u64, u32)> {
         let [_, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h] = *bytes.first_chunk::<LENGTHS>()?;
@@ -291,14 +291,14 @@ impl Records {
         Some(Found { link: self.link, interface: 0, start, len, original_len })
     }
 
-    /// Returns the next packet and reads until all of it is there.
+    /// Returns the next packet, after reading until all of it is there.
     fn advance(self, reader: &mut Reader) -> Result<Option<Found>, SourceError> {
         loop {
             if let Some(found) = self.at_hand(reader) {
                 return Ok(Some(found));
             }
-            // The lengths come first, also in the modified format, so that the answer does not depend on how many bytes
-            // are there.
+            // The lengths come first, also in the modified format, so that the answer does not depend on the number of
+            // bytes that are there.
             let Some((size, _)) = self.lengths(reader.window.bytes()) else {
                 if reader.window.need(LENGTHS)? {
                     continue;

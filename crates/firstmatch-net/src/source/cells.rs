@@ -4,7 +4,7 @@ use csv_core::{ReadFieldResult, Reader, ReaderBuilder, Terminator};
 
 use super::lines::Fault;
 
-/// Returns the byte between the cells of a table, as its first line shows: a tab, a semicolon or a comma.
+/// Returns the byte between the cells of a table, found from its first line: a tab, a semicolon or a comma.
 pub(super) fn separator(line: &[u8]) -> u8 {
     [b'\t', b';'].into_iter().find(|byte| line.contains(byte)).unwrap_or(b',')
 }
@@ -21,7 +21,7 @@ pub(super) struct Cells {
 /// Place of a cell.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Offset in the line, and number of bytes there, without blanks and quotes around it.
+    /// Offset in the line and number of bytes there, without surrounding blanks and quotes.
     start: usize,
     len: usize,
     /// Start and end in the text of all cells.
@@ -33,13 +33,13 @@ struct Place {
 pub(super) struct Cell<'a> {
     start: usize,
     len: usize,
-    /// Text without blanks and quotes around it.
+    /// Text without surrounding blanks and quotes.
     pub(super) bytes: &'a [u8],
 }
 
 impl Cells {
     pub(super) fn new(separator: u8) -> Self {
-        // A carriage return is a blank like others, so that nothing behind one is lost.
+        // A carriage return is a blank like others, so that nothing after one is lost.
         let reader = ReaderBuilder::new().delimiter(separator).terminator(Terminator::Any(b'\n')).build();
         Self { reader: Box::new(reader), separator, text: Vec::new(), places: Vec::new() }
     }
@@ -57,7 +57,7 @@ impl Cells {
         })
     }
 
-    /// Returns the offset behind the last cell that counts: of the separator before cell `count`, or of the line's end.
+    /// Returns the offset after the last cell that counts: of the separator before cell `count`, or of the line's end.
     pub(super) fn end_of(&self, line: &[u8], count: usize) -> usize {
         let start = self.places.get(count).map(|place| place.start);
         let before = start.and_then(|start| line.get(..start)?.iter().rposition(|&byte| byte == self.separator));

@@ -9,7 +9,7 @@ use super::lines::Fault;
 /// Name of the optional column that is no field: the packet's bytes on the wire.
 const BYTES: &str = "bytes";
 
-/// Names of the fields in tshark; several may be one field, of which a packet then has one.
+/// Names of the fields in tshark; several names may stand for one field, of which a packet then has one.
 const TSHARK: [(&str, &[Source]); 35] = [
     ("ip.src", &[Source::Src, Source::Ipv4Src]),
     ("ip.dst", &[Source::Dst, Source::Ipv4Dst]),
@@ -54,10 +54,10 @@ const TSHARK_BYTES: &str = "frame.len";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     Field(usize),
-    /// Protocol of IPv6, unless it is an extension header, behind which the protocol is.
+    /// Protocol of IPv6, unless it is an extension header: then the protocol is after that.
     NextHeader(usize),
     Bytes,
-    /// Field that no rule tests.
+    /// Field that is in no rule.
     Other,
 }
 
@@ -72,8 +72,8 @@ impl Column {
 
     /// Returns the column of this name; `None` if there is none.
     ///
-    /// A name of the schema comes first. Fields that the schema lacks, in our words or in those of tshark, whose names
-    /// have dots, are [`Column::Other`].
+    /// A name of the schema comes first. Fields that the schema lacks are [`Column::Other`], by our names or by
+    /// tshark's, which have dots.
     fn of_name(name: &str, schema: &Schema) -> Option<Self> {
         if let Some(field) = schema.index_of(name) {
             return Some(Self::Field(field));
@@ -106,7 +106,7 @@ pub(super) fn columns(line: &[u8], cells: &Cells, schema: &Schema) -> Result<Vec
             let expected = format!("each of {}, by these names or those of tshark, and, if need be, {BYTES}", names());
             return Err(cell.fault(message, &expected));
         };
-        // Several columns of tshark may be one field, for example `tcp.srcport` and `udp.srcport`.
+        // Several columns of tshark may stand for one field, for example `tcp.srcport` and `udp.srcport`.
         let is_twice = |&(other, of): &(Cell<'_>, Column)| {
             other.bytes == cell.bytes
                 || of == column && column != Column::Other && !(is_of_tshark(other.bytes) && is_of_tshark(cell.bytes))

@@ -1,11 +1,11 @@
-//! Errors of sources, and what is missing from a cut file.
+//! Errors of sources, and the part that is missing from a cut file.
 
 use std::fmt;
 use std::io;
 
 use firstmatch_core::Diagnostic;
 
-/// Error that says why a file could not be read, or not to its end. Packets read before it stay valid.
+/// Reason why a file could not be read, or not to its end. Packets read before the error stay valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceError {
     name: Box<str>,
@@ -95,7 +95,7 @@ impl SourceError {
         }
     }
 
-    /// Returns the kind of the system's error, if it was one.
+    /// Returns the kind of the error, if the system reported it.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self.kind {
             Kind::Io { kind, .. } => Some(kind),
@@ -135,7 +135,7 @@ impl fmt::Display for SourceError {
 
 impl std::error::Error for SourceError {}
 
-/// Part that is missing from a file that ends early. Everything whole before it was delivered.
+/// Part that is missing from a file that ends early. Every whole packet or line before it was delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     pub(super) name: Box<str>,
@@ -155,7 +155,7 @@ impl Cut {
         self.whole
     }
 
-    /// Returns the offset in bytes, in the decompressed file, of the part that is not whole.
+    /// Returns the offset of the incomplete part, in bytes of the decompressed file.
     pub fn offset(&self) -> u64 {
         self.offset
     }

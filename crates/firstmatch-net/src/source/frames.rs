@@ -5,9 +5,9 @@ use super::capture::{Capture, Packet};
 use super::reader::Found;
 use crate::wire::LinkType;
 
-/// Least bytes left of a buffer for which a chunk goes on, because they would have to be copied.
+/// Minimum number of bytes left in a buffer for which a chunk goes on, because they would have to be copied.
 const REST: usize = 16 << 10;
-/// Bytes of frames at which a chunk ends, unless one frame alone has more.
+/// Number of bytes of frames at which a chunk ends, unless one frame alone has more.
 const MOST_BYTES: usize = 8 << 20;
 
 /// Packets of a capture as they are in the file, not yet parsed.
@@ -57,7 +57,7 @@ impl Frames {
         self.places.is_empty()
     }
 
-    /// Returns the link type, if it is that of all packets, and all were captured whole by interface 0.
+    /// Returns the link type if all packets have it, and all were captured whole by interface 0.
     ///
     /// Then [`Batch::push_frames`](crate::wire::Batch::push_frames) adds the same as
     /// [`Batch::push`](crate::wire::Batch::push) for each packet, and is faster.
@@ -79,10 +79,10 @@ impl Frames {
 }
 
 impl Capture {
-    /// Moves the next packets into `frames` in place of those it has, and returns whether there are any.
+    /// Replaces the packets in `frames` by the next ones, and returns whether there are any.
     ///
-    /// There are at least `packets`, if so many follow, and at most four times as many. There may be fewer if they are
-    /// 8 MiB or more together.
+    /// There are at least `packets`, if that many follow, and at most four times as many. There may be fewer if
+    /// together they have 8 MiB or more.
     ///
     /// # Errors
     /// As [`Capture::next`]. Packets before the error are delivered first, and the next call returns it.
@@ -93,7 +93,7 @@ impl Capture {
         self.window().reuse(spare);
         let most = packets.saturating_mul(4);
         let (mut bytes, mut failed) = (0, None);
-        // A packet that is not at hand brings in more.
+        // A packet that is not at hand makes the reader read more.
         while !(frames.len() >= packets && self.window().bytes().len() < REST
             || frames.len() >= most
             || bytes >= MOST_BYTES)

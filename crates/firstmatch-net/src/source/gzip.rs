@@ -1,4 +1,4 @@
-//! Gzip streams of several members, with zeros or other bytes behind them.
+//! Gzip streams of several members, followed by zeros or other bytes.
 
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use flate2::bufread::GzDecoder;
 
 /// Decoder of all members of a gzip stream.
 ///
-/// Zeros behind a member are passed over, as gzip does, because some media fill files up to whole blocks. Other bytes
-/// that begin no member are an error after everything decoded.
+/// Zeros after a member are skipped, as gzip does, because some media fill files up to whole blocks. Other bytes that
+/// begin no member are an error, returned after everything decoded.
 pub(super) struct Members<R> {
-    /// Decoder of the member at hand; `None` behind the last one.
+    /// Decoder of the current member; `None` after the last one.
     decoder: Option<GzDecoder<R>>,
     is_first: bool,
     /// Whether other bytes follow.
@@ -57,7 +57,7 @@ impl<R: BufRead> Read for Members<R> {
     }
 }
 
-/// Passes over zeros, and returns the byte behind them without passing over it; `None` at the end.
+/// Skips zeros, and returns the byte after them without reading it; `None` at the end.
 fn first_behind_zeros(reader: &mut impl BufRead) -> io::Result<Option<u8>> {
     loop {
         let bytes = match reader.fill_buf() {

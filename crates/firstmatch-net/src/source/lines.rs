@@ -6,7 +6,7 @@ use super::raw::Stream;
 use super::window::Window;
 use super::{Cut, Limits, SourceError};
 
-/// Lines of a stream, without empty ones and those that start with `#`.
+/// Lines of a stream, without empty lines and lines that start with `#`.
 pub(super) struct Lines {
     name: Box<str>,
     window: Window,
@@ -42,7 +42,7 @@ impl Lines {
 
     /// Returns the next line without its line end; `None` at the end.
     ///
-    /// If the stream is cut, the [`Cut`] states `whole`, the number of lines that were good so far.
+    /// If the stream is cut, the [`Cut`] states `whole`, the number of valid lines so far.
     #[inline]
     pub(super) fn next(&mut self, whole: u64) -> Result<Option<&[u8]>, SourceError> {
         loop {
@@ -75,7 +75,7 @@ impl Lines {
 
     /// Returns the length of the next line without its line end; `None` at the end.
     ///
-    /// It reads until all of the line is at hand.
+    /// It reads until the whole line is at hand.
     fn find(&mut self, whole: u64) -> Result<Option<usize>, SourceError> {
         let mut searched = 0;
         loop {

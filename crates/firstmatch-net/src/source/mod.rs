@@ -1,13 +1,13 @@
 //! Captures, traces and tables, streamed from files, from standard input or from any reader.
 //!
-//! [`open`] looks at the first bytes and undoes gzip and zstd, one inside the other if need be. It returns a
-//! [`Capture`] (pcap or pcapng), a [`Table`] (text whose first line names columns) or, for any other text, a [`Trace`].
-//! Memory holds one buffer, whose size [`Limits`] bounds. [`Frames`] hold the packets of up to 8 MiB, or of one buffer.
+//! [`open`] looks at the first bytes and undoes gzip and zstd, even one inside the other. It returns a [`Capture`]
+//! (pcap or pcapng), a [`Table`] (text whose first line names columns) or, for any other text, a [`Trace`]. Memory
+//! holds one buffer, whose size [`Limits`] bounds. [`Frames`] hold the packets of up to 8 MiB, or of one buffer.
 //!
-//! A file that ends in the middle of something delivers everything that was whole, then its end. [`Capture::cut`],
-//! [`Trace::cut`] and [`Rows::cut`] return what is missing. A file that contradicts itself, or whose compressed stream
-//! is damaged (a checksum is wrong), delivers everything before the fault, then an error. Rule files are stricter: half
-//! a rule file is an error.
+//! If a file ends in the middle of a packet or line, everything whole before it is delivered, then the end.
+//! [`Capture::cut`], [`Trace::cut`] and [`Rows::cut`] return what is missing. If a file contradicts itself, or its
+//! compressed stream is damaged (a checksum is wrong), everything before the fault is delivered, then an error. Rule
+//! files are stricter: half a rule file is an error.
 
 mod ahead;
 mod capture;
@@ -41,7 +41,7 @@ pub use trace::{Trace, TraceFlags, TraceRecord};
 
 use raw::{Format, Sniffed};
 
-/// Limits on the memory that a file may claim.
+/// Limits on the memory that reading a file may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Longest packet record of a capture in bytes; a longer one is an error.
@@ -53,7 +53,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Returns limits of 16 MiB a record, 4 KiB a line and 512 MiB a text.
+    /// Returns limits of 16 MiB per record, 4 KiB per line and 512 MiB per text.
     fn default() -> Self {
         Self { max_record: 16 << 20, max_line: 4096, max_text: 512 << 20 }
     }
@@ -74,7 +74,7 @@ impl Input {
     /// Returns the capture.
     ///
     /// # Errors
-    /// If the input has another format; the error says what it looks like.
+    /// If the input has another format; the error names the format that it seems to have.
     pub fn into_capture(self) -> Result<Capture, SourceError> {
         match self {
             Self::Capture(capture) => Ok(capture),
@@ -88,7 +88,7 @@ impl Input {
     /// Returns the trace.
     ///
     /// # Errors
-    /// If the input has another format; the error says what it looks like.
+    /// If the input has another format; the error names the format that it seems to have.
     pub fn into_trace(self) -> Result<Trace, SourceError> {
         match self {
             Self::Trace(trace) => Ok(trace),
@@ -102,7 +102,7 @@ impl Input {
     /// Returns the table.
     ///
     /// # Errors
-    /// If the input has another format; the error says what it looks like.
+    /// If the input has another format; the error names the format that it seems to have.
     pub fn into_table(self) -> Result<Table, SourceError> {
         let wanted = "a table of header fields (text, the first line names the columns)";
         match self {
@@ -112,12 +112,12 @@ impl Input {
         }
     }
 
-    /// Decompresses on a thread of its own from now on, some buffers ahead. A plain input stays as it is.
+    /// Decompresses on another thread from now on, some buffers ahead. An uncompressed input stays as it is.
     ///
     /// The thread ends with the input, at an error, or some buffers after the input was dropped.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system refuses a thread.
     pub fn decompress_aside(mut self) -> Result<Self, SourceError> {
         match &mut self {
             Self::Capture(capture) => capture.window().decompress_aside()?,
@@ -127,7 +127,7 @@ impl Input {
         Ok(self)
     }
 
-    /// Returns a handle that tells how far reading has come.
+    /// Returns a handle that shows how far reading has come.
     pub fn progress(&self) -> Progress {
         match self {
             Self::Capture(capture) => capture.progress(),
@@ -137,7 +137,7 @@ impl Input {
     }
 }
 
-/// Progress of a reader, in bytes of the file as it is stored. It is cheap to clone and to ask, from any thread.
+/// Progress of a reader, in bytes of the file as it is stored. It is cheap to clone and to read, from any thread.
 #[derive(Clone, Debug)]
 pub struct Progress {
     read: Arc<AtomicU64>,
@@ -145,7 +145,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Returns the number of bytes taken from the file so far. It runs ahead of the packets, because a buffer is
+    /// Returns the number of bytes taken from the file so far. It is ahead of the packets, because of the buffer in
     /// between.
     pub fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
@@ -173,7 +173,7 @@ pub fn open_with(path: &Path, limits: &Limits) -> Result<Input, SourceError> {
     input(raw::open(path)?, limits)
 }
 
-/// Opens a file and reads its bytes through the reader that `wrap` makes of it. Such a reader may, for example, poll a
+/// Opens a file and reads its bytes through the reader that `wrap` builds on top. That reader may, for example, poll a
 /// file that keeps it waiting, and end the input with [`Stopped`].
 ///
 /// # Errors
@@ -188,8 +188,8 @@ pub fn open_through(
 
 /// Error by which a reader ends its input early.
 ///
-/// Everything that was whole until then is delivered, the rest counts as cut off. A regular end (`Ok(0)`) says instead
-/// that the file is complete, so that the beginning of a line would pass for a line.
+/// Everything whole so far is delivered, the rest counts as cut off. A regular end (`Ok(0)`) would mean that the file
+/// is complete, so that the beginning of a line would be taken for a line.
 ///
 /// ```
 /// use firstmatch_net::source::Stopped;
@@ -214,7 +214,7 @@ impl From<Stopped> for io::Error {
     }
 }
 
-/// Reads packets from any reader. `name` stands in messages where a path would.
+/// Reads packets from any reader. Messages show `name` in place of a path.
 ///
 /// # Errors
 /// If the input is empty, cannot be read, or has an unknown format.

@@ -7,12 +7,12 @@ use super::SourceError;
 use super::reader::{Found, Reader};
 use crate::wire::LinkType;
 
-/// Kind of the packet block that pcapng had before the enhanced one.
+/// Type of the packet block that pcapng had before the enhanced one.
 const OBSOLETE_PACKET: u32 = 2;
 const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// Option of an interface that states the length of the frame check sequence.
 const IF_FCSLEN: u16 = 13;
-/// Most interfaces of a section, bounded because no other memory grows with a file.
+/// Maximum number of interfaces of a section, bounded because no other memory grows with a file.
 const MAX_INTERFACES: usize = 1 << 16;
 
 /// State of one section: its byte order and its interfaces.
@@ -25,7 +25,7 @@ pub(super) struct Section {
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: LinkType,
-    /// Most bytes captured of a packet; 0 where there is no limit.
+    /// Maximum number of bytes captured of a packet; 0 if there is no limit.
     snaplen: u32,
     /// Length in bytes of the frame check sequence that each packet ends with.
     check_bytes: usize,
@@ -50,7 +50,7 @@ enum Step {
 }
 
 impl Section {
-    /// Returns the next packet and passes over the blocks between.
+    /// Returns the next packet, skipping the blocks before it.
     pub(super) fn advance(&mut self, reader: &mut Reader) -> Result<Option<Found>, SourceError> {
         loop {
             if !reader.window.need(12)? {
@@ -111,7 +111,7 @@ impl Section {
         if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     }
 
-    /// Reads one whole block; `None` where it contradicts itself.
+    /// Reads one whole block; `None` if it contradicts itself.
     fn read(&self, kind: u32, block: &[u8]) -> Option<Step> {
         if kind == OBSOLETE_PACKET {
             return self.read_obsolete(block);

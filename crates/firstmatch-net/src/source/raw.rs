@@ -10,9 +10,9 @@ use super::ahead::Ahead;
 use super::gzip::Members;
 use super::{Progress, SourceError, Stopped};
 
-/// Number of first bytes that the format is recognised by.
+/// Number of first bytes by which the format is recognised.
 const PREFIX: usize = 1024;
-/// Most compressed streams, one inside the other, that are undone.
+/// Maximum number of nested compressed streams that are undone.
 const MAX_NESTING: usize = 4;
 /// Largest zstd window accepted, as a power of two: 128 MiB, the zstd program's default.
 const ZSTD_WINDOW_LOG: u32 = 27;
@@ -23,7 +23,7 @@ pub(super) enum Format {
     Pcap,
     PcapNg,
     Text,
-    /// Any other format, in words.
+    /// Any other format, with its description.
     Binary(Box<str>),
 }
 
@@ -44,12 +44,12 @@ pub(super) struct Stream {
     state: Arc<State>,
     /// Compressions undone, the outermost first.
     layers: Vec<&'static str>,
-    /// First fault met. Every read after the last byte returns it again, because a decoder may report a wrong checksum
-    /// once and then claim a regular end.
+    /// First fault met. Every later read returns it again, because a decoder may report a wrong checksum once and then
+    /// claim a regular end.
     fault: Option<ReadFault>,
 }
 
-/// End of the file itself, below all decoders, as [`Counted`] saw it.
+/// End of the file itself, below all decoders, noted by [`Counted`].
 #[derive(Debug, Default)]
 struct State {
     failed: AtomicBool,
@@ -63,7 +63,7 @@ struct State {
 pub(super) enum ReadFault {
     /// The file cannot be read, or its compressed stream is damaged.
     Failed(SourceError),
-    /// The stream ends before its end mark, or reading was stopped; in words.
+    /// The stream ends before its end mark, or reading was stopped; the text describes it.
     Cut(String),
 }
 
@@ -93,7 +93,7 @@ impl Stream {
         if self.state.has_trailer.load(Ordering::Relaxed) {
             return ReadFault::Cut("bytes that are no gzip follow the gzip stream".to_owned());
         }
-        // The outermost comes first, so that the innermost is named first.
+        // The innermost is named first, so the list is reversed.
         let layers: Vec<&str> = self.layers.iter().rev().copied().collect();
         let layers = layers.join(" in ");
         match error.kind() {
@@ -105,7 +105,7 @@ impl Stream {
         }
     }
 
-    /// Decompresses on a thread of its own from now on, if the stream is compressed.
+    /// Decompresses on another thread from now on, if the stream is compressed.
     pub(super) fn decompress_aside(&mut self) -> Result<(), SourceError> {
         if self.layers.is_empty() {
             return Ok(());
@@ -145,7 +145,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Reader of bytes that were read already, then of the rest.
+/// Reader that first returns bytes that were read already.
 struct Replay<R> {
     first: Vec<u8>,
     at: usize,
@@ -170,8 +170,8 @@ const CHECKSUM: usize = 4;
 
 /// Reader that delivers the last [`CHECKSUM`] bytes of a stream in a call of their own.
 ///
-/// The zstd decoder drops everything that it decoded in the call that finds the checksum wrong. So that no packet is
-/// lost, the call that sees the checksum decodes nothing else.
+/// The zstd decoder drops everything that it decoded in the call that finds the checksum wrong. To lose no packet, the
+/// call that sees the checksum decodes nothing else.
 struct ChecksumApart<R> {
     inner: R,
     buffer: Vec<u8>,
@@ -230,7 +230,7 @@ pub(super) fn open(path: &Path) -> Result<Sniffed, SourceError> {
     open_through(path, |file| Ok(Box::new(file)))
 }
 
-/// Opens a file whose bytes come through the reader that `wrap` makes of it.
+/// Opens a file and reads its bytes through the reader that `wrap` builds on top.
 pub(super) fn open_through(
     path: &Path,
     wrap: impl FnOnce(File) -> io::Result<Box<dyn Read + Send>>,
@@ -329,8 +329,8 @@ pub(super) fn format_of(prefix: &[u8]) -> Format {
 
 /// Whether `prefix` looks like text.
 ///
-/// At most a quarter of it is control characters that texts lack, and bytes that are not UTF-8. Each of them is reported
-/// later, by line and column.
+/// Text may have control characters that are unusual in text, and bytes that are not UTF-8, if they are at most a
+/// quarter. Each of them is reported later, by line and column.
 fn is_text(prefix: &[u8]) -> bool {
     let printable = |&byte: &u8| byte >= 0x20 && byte != 0x7f || matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c);
     let invalid: usize = prefix.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(format_of(b"1 2 3\r\n"), Format::Text);
         assert_eq!(format_of("règle".as_bytes()), Format::Text);
         assert_eq!(format_of(b"caf\xe9 noir"), Format::Text);
-        // Text has at most one byte in four that is not UTF-8.
+        // At most one byte in four of text is not UTF-8.
         assert_eq!(format_of(b"abc\xe9"), Format::Text);
         assert!(matches!(format_of(b"ab\xe9"), Format::Binary(_)));
         assert!(matches!(format_of(b"ab\0"), Format::Binary(_)));

@@ -18,8 +18,8 @@ pub(super) struct Found {
 impl Found {
     /// Returns the packet without the captured part of a frame check sequence of `check_bytes`.
     ///
-    /// For example, a frame of 68 bytes on the wire with a check sequence of 4 bytes has 64 bytes of data. Where 64
-    /// bytes or fewer were captured, none of them belongs to the check sequence.
+    /// For example, a frame of 68 bytes on the wire with a check sequence of 4 bytes has 64 bytes of data. If at most
+    /// 64 bytes were captured, none of them belongs to the check sequence.
     #[inline]
     pub(super) fn without_check(mut self, check_bytes: usize) -> Self {
         if check_bytes > 0 {
@@ -37,7 +37,7 @@ pub(super) struct Reader {
     pub(super) max_record: usize,
     pub(super) packets: u64,
     pub(super) cut: Option<Cut>,
-    /// Packets of pcapng by link types that are not read.
+    /// Number of pcapng packets for each link type that is not supported.
     pub(super) unread: BTreeMap<u16, u64>,
 }
 
@@ -54,8 +54,8 @@ impl Reader {
 
     /// Ends the stream and notes a [`Cut`], unless the stream may end here.
     ///
-    /// It may if no byte is left, `whole` says that a record would begin here, and no compressed stream is cut.
-    /// `wanted` is the least number of bytes of what begins here.
+    /// It may if no byte is left, if `whole` says that a record would begin here, and if no compressed stream is cut.
+    /// `wanted` is the least number of bytes of the record or header that begins here.
     #[cold]
     pub(super) fn end(&mut self, whole: bool, wanted: u64) -> Result<Option<Found>, SourceError> {
         let here = self.window.bytes().len();

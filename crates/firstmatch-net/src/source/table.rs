@@ -1,4 +1,4 @@
-//! Tables of header fields: the first line names the fields, each other line is a packet.
+//! Tables of header fields: the first line names the fields, and each other line is a packet.
 //!
 //! ```text
 //! src,dst,sport,dport,proto,bytes
@@ -40,7 +40,7 @@ impl Table {
         self.lines.name()
     }
 
-    /// Returns a handle that tells how far reading has come.
+    /// Returns a handle that shows how far reading has come.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
@@ -57,8 +57,9 @@ impl Table {
     /// Reads the first line and returns the rows for a rule set's schemas.
     ///
     /// With two schemas, the first address of a row decides which one the row belongs to. The columns are the fields of
-    /// the schema in any order, each once or by several names of tshark, of which a row has one. A column `bytes` may be
-    /// added, unless a field has that name. Columns of fields that the schema lacks are passed over.
+    /// the schema in any order, each once. A field may also have several columns with names of tshark, of which a row
+    /// fills one. A column `bytes` may be added, unless a field has that name. Columns of fields that the schema lacks
+    /// are ignored.
     ///
     /// # Errors
     /// If the file cannot be read, or the first line names a column that is no field or leaves one out.
@@ -104,7 +105,7 @@ pub struct Row<'a> {
     pub schema: usize,
     /// Values of the row's fields; each fits that schema.
     pub values: &'a FieldValues,
-    /// Length of the packet on the wire in bytes; 0 where the table does not state it.
+    /// Length of the packet on the wire in bytes; 0 if the table does not state it.
     pub bytes: u32,
 }
 
@@ -129,7 +130,7 @@ impl Rows {
         self.lines.cut()
     }
 
-    /// Returns a handle that tells how far reading has come.
+    /// Returns a handle that shows how far reading has come.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
@@ -207,7 +208,7 @@ fn read_row(
     for index in missing {
         let mut of_field = cells.iter().zip(columns).filter(|(_, column)| column.field() == Some(index));
         if let Some((cell, _)) = of_field.next() {
-            // It says what a value of this field looks like.
+            // Called for its error, which describes the values of this field.
             value_of(&cell, schema, index)?;
         }
     }
@@ -244,7 +245,7 @@ fn value_of(cell: &Cell<'_>, schema: &Schema, field: usize) -> Result<u128, Faul
 
 /// Whether `prefix` begins a table.
 ///
-/// The first line that is neither blank nor a comment then names columns.
+/// That is the case if the first line that is neither blank nor a comment names columns.
 pub(super) fn is_table(prefix: &[u8]) -> bool {
     let text = prefix.strip_prefix(b"\xef\xbb\xbf").unwrap_or(prefix);
     let mut lines = text.split(|&byte| byte == b'\n');
@@ -255,7 +256,7 @@ pub(super) fn is_table(prefix: &[u8]) -> bool {
         let inside = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         cell.first().is_some_and(u8::is_ascii_alphabetic) && cell.iter().all(inside)
     };
-    // The first column is enough, because a fault in the others is shown by line and column.
+    // The first column is enough, because a fault in another one is reported by line and column.
     let separator = separator(line);
     line.split(|&byte| byte == separator).next().is_some_and(is_name)
 }

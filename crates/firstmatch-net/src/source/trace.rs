@@ -1,8 +1,8 @@
-//! ClassBench traces: a packet a line, `src dst sport dport proto rule` in decimal.
+//! ClassBench traces: one packet per line, `src dst sport dport proto rule` in decimal.
 //!
-//! ClassBench's own `trace_generator` writes a column more before the rule, for the flags of the rule that the packet
+//! ClassBench's own `trace_generator` writes one more column before the rule, for the flags of the rule that the packet
 //! was drawn from. It holds `flags << 16 | mask`, and 0 or 4294967295 for a rule without a mask. In every case the
-//! upper 16 bits are flags that the rule takes. For example, the rule `0x1000/0x1000` gives 0x10001000, or 268439552,
+//! upper 16 bits are flags that match the rule. For example, the rule `0x1000/0x1000` gives 0x10001000, or 268439552,
 //! and the packet has the flags 0x1000.
 //!
 //! A column in hexadecimal, which that program never writes, holds the packet's flags as they are.
@@ -45,7 +45,7 @@ pub struct TraceRecord {
 pub enum TraceFlags {
     /// Packet's flags, written in hexadecimal. The low 8 bits are those of TCP.
     Plain(u16),
-    /// Flags that a rule takes, as `trace_generator` writes them. Their bits are those of ClassBench's filter sets.
+    /// Flags that match a rule, as `trace_generator` writes them. Their bits are those of ClassBench's filter sets.
     ClassBench(u16),
 }
 
@@ -64,7 +64,7 @@ impl TraceRecord {
 
     /// Returns the values of the fields of `schema`, ClassBench's flags column among them.
     ///
-    /// The result is `None` where the record lacks a field that is not optional or is of another family.
+    /// The result is `None` if the record lacks a field that is not optional or is of another family.
     pub fn values(&self, schema: &Schema) -> Option<FieldValues> {
         let headers = self.headers();
         let mut values = Vec::with_capacity(schema.fields().len());
@@ -160,7 +160,7 @@ impl Trace {
         self.lines.cut()
     }
 
-    /// Returns a handle that tells how far reading has come.
+    /// Returns a handle that shows how far reading has come.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
@@ -211,7 +211,7 @@ struct Form {
 
 /// Reads one line and returns it with its number of columns.
 fn record(line: &[u8], Form { columns, flags_needed }: Form) -> Result<(TraceRecord, usize), Fault> {
-    // One column more than any form has.
+    // One more word than any form has columns.
     let mut words = [Word { start: 0, bytes: &[] }; 8];
     let mut count = 0;
     for (slot, word) in words.iter_mut().zip(split(line)) {
@@ -263,7 +263,7 @@ fn record(line: &[u8], Form { columns, flags_needed }: Form) -> Result<(TraceRec
 const FLAGS_NEEDED: &str = "7 columns, the flags before the rule: the rules test them";
 const FLAGS: &str = "`flags << 16 | mask` in decimal, as ClassBench writes it, or flags from 0x0000 to 0xffff";
 
-/// Reads the column before the rule, whose form shows whose flags it holds.
+/// Reads the column before the rule; its form shows whether it holds the packet's flags or the rule's.
 fn flags(word: Word<'_>) -> Result<TraceFlags, Fault> {
     let no_flags = |_| bad(word, "is no flags", FLAGS);
     if word.bytes.starts_with(b"0x") || word.bytes.starts_with(b"0X") {
@@ -326,7 +326,7 @@ fn number(word: Word<'_>, max: u128, what: &str) -> Result<u128, Fault> {
     }
 }
 
-/// Reads an address as a number, with its family if the way it is written shows that.
+/// Reads an address as a number, with its family if the notation shows it.
 fn address(word: Word<'_>) -> Result<(u128, Option<Family>), Fault> {
     let text = || std::str::from_utf8(word.bytes).unwrap_or("");
     let fault = || bad(word, "is no address", "an address, as 167772161, 10.0.0.1 or 2001:db8::1");

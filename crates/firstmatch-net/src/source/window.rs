@@ -3,7 +3,7 @@
 use super::SourceError;
 use super::raw::{ReadFault, Stream};
 
-/// Bytes of a stream from [`Window::offset`] on, as many as were asked for.
+/// Bytes of a stream from [`Window::offset`] on, at least as many as were asked for.
 pub(super) struct Window {
     stream: Stream,
     buffer: Vec<u8>,
@@ -12,9 +12,9 @@ pub(super) struct Window {
     /// Offset in the stream of `buffer[start]`.
     offset: u64,
     ended: bool,
-    /// Reason why the stream ended before its end.
+    /// Reason why the stream ended too early.
     fault: Option<String>,
-    /// Whether bytes of the buffer that were passed over are still needed.
+    /// Whether bytes of the buffer that were already consumed are still needed.
     is_held: bool,
     /// Buffers before this one that are still needed.
     held: Vec<Vec<u8>>,
@@ -22,9 +22,9 @@ pub(super) struct Window {
     spare: Vec<Vec<u8>>,
 }
 
-/// Least free room in bytes that a read is given.
+/// Minimum free room in bytes for a read.
 const CHUNK: usize = 64 << 10;
-/// Most buffers kept for use again, 8 MiB.
+/// Maximum number of buffers kept for reuse, 8 MiB.
 const MOST_SPARE: usize = 64;
 
 impl Window {
@@ -44,33 +44,33 @@ impl Window {
         }
     }
 
-    /// Decompresses the stream on a thread of its own, if it is compressed.
+    /// Decompresses the stream on another thread, if it is compressed.
     pub(super) fn decompress_aside(&mut self) -> Result<(), SourceError> {
         self.stream.decompress_aside()
     }
 
     /// Holds the buffer until [`Window::release`], and returns its index there.
     ///
-    /// Bytes at a [`Window::place`] of it then stay where they are, whatever is read.
+    /// Bytes at a [`Window::place`] in it then stay where they are, whatever is read.
     #[inline]
     pub(super) fn hold(&mut self) -> usize {
         self.is_held = true;
         self.held.len()
     }
 
-    /// Takes buffers of an earlier [`Window::release`] to use again.
+    /// Takes buffers of an earlier [`Window::release`] for reuse.
     pub(super) fn reuse(&mut self, buffers: Vec<Vec<u8>>) {
         self.spare.extend(buffers.into_iter().filter(|buffer| buffer.len() == 2 * CHUNK));
         self.spare.truncate(MOST_SPARE);
     }
 
-    /// Returns the buffers held, in order, and holds none.
+    /// Returns the held buffers, in order, and holds none any more.
     pub(super) fn release(&mut self) -> Vec<Vec<u8>> {
         self.next_buffer();
         std::mem::take(&mut self.held)
     }
 
-    /// Goes on in another buffer with the bytes at hand, if this one is held.
+    /// Continues in another buffer with the bytes at hand, if this one is held.
     fn next_buffer(&mut self) {
         if !self.is_held {
             return;
@@ -88,7 +88,7 @@ impl Window {
         self.offset
     }
 
-    /// Returns the reason why the stream ended before its end, if it did.
+    /// Returns the reason why the stream ended too early, if it did.
     pub(super) fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
@@ -101,7 +101,7 @@ impl Window {
 
     /// Returns the bytes `start..end` of the buffer, counted as [`Window::place`] counts them.
     ///
-    /// They may have been passed over since.
+    /// They may have been consumed since.
     #[inline]
     pub(super) fn at(&self, start: usize, end: usize) -> &[u8] {
         self.buffer.get(start..end).unwrap_or_default()
@@ -115,10 +115,10 @@ impl Window {
         self.start
     }
 
-    /// Reads until `n` bytes are at hand; returns false where the stream ends before.
+    /// Reads until `n` bytes are at hand; returns false if the stream ends before.
     ///
-    /// The buffer doubles only when bytes that are really there leave too little room, so that no length a file merely
-    /// claims allocates anything.
+    /// The buffer doubles only when bytes that are really there leave too little room. So a length that a file merely
+    /// claims allocates nothing.
     #[inline]
     pub(super) fn need(&mut self, n: usize) -> Result<bool, SourceError> {
         if self.end - self.start >= n { Ok(true) } else { self.read_until(n) }
@@ -154,7 +154,7 @@ impl Window {
         Ok(true)
     }
 
-    /// Passes over `n` bytes that are at hand.
+    /// Consumes `n` bytes that are at hand.
     #[inline]
     pub(super) fn consume(&mut self, n: usize) {
         let n = n.min(self.end - self.start);
@@ -162,9 +162,9 @@ impl Window {
         self.offset += n as u64;
     }
 
-    /// Passes over `n` bytes, at hand or not; returns false where the stream ends before.
+    /// Skips `n` bytes, at hand or not; returns false if the stream ends before.
     ///
-    /// The buffer need not hold them all at a time.
+    /// The buffer need not hold all of them at a time.
     pub(super) fn skip(&mut self, mut n: u64) -> Result<bool, SourceError> {
         loop {
             let here = n.min((self.end - self.start) as u64);

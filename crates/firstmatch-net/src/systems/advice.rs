@@ -1,10 +1,10 @@
 //! Advice on how many workers each stage of Storm's form should have.
 //!
-//! `t1` of `threads` workers search boxes for `d1` ns a packet, and `t2` look up the share `1 - r` of the packets, for
-//! `d2` ns each. The stages run side by side, so that the slower one bounds the rate: `min(t1 / d1, t2 / (d2 (1 - r)))`.
-//! At its best split that is `threads / (d1 + d2 (1 - r))`, the rate of as many copies of the whole. So no split is
-//! faster than copies, before the costs of rings; Storm's form could win only if cores of its own made `d1` or `d2`
-//! smaller.
+//! `t1` of `threads` workers search boxes for `d1` ns per packet, and `t2` workers look up the share `1 - r` of the
+//! packets, for `d2` ns each. The stages run side by side, so the slower one bounds the rate: `min(t1 / d1, t2 / (d2 (1
+//! - r)))`. At its best split that is `threads / (d1 + d2 (1 - r))`, which is the rate of as many copies of the whole
+//! lookup. So no split is faster than copies, even without the costs of rings. Storm's form could win only if `d1` or
+//! `d2` were smaller because each stage has cores of its own.
 //!
 //! Misses go to rare rules, whose memory is cold, so measure `d2` on misses.
 
@@ -13,26 +13,26 @@ use super::storm::Partition;
 /// Times of the stages, and the share of packets that boxes answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StageTimes {
-    /// Nanoseconds a packet of the search of boxes.
+    /// Nanoseconds per packet of the search of boxes.
     pub cache: f64,
-    /// Nanoseconds a packet of a whole lookup.
+    /// Nanoseconds per packet of a whole lookup.
     pub full: f64,
     /// Share of packets that boxes answer, from 0 to 1.
     pub hits: f64,
 }
 
 impl StageTimes {
-    /// Returns the highest rate of a partition, in millions of packets a second.
+    /// Returns the highest rate of a partition, in millions of packets per second.
     pub fn mpps(&self, partition: Partition) -> f64 {
         let searched = partition.cache as f64 / self.cache;
         let looked_up = partition.full as f64 / (self.full * (1.0 - self.hits));
         searched.min(looked_up) * 1e3
     }
 
-    /// Returns the partition of the highest rate of at most `threads` workers; `None` of fewer than two.
+    /// Returns the fastest partition of at most `threads` workers; `None` if `threads` is less than two.
     ///
-    /// One number of workers is a multiple of the other, so that each ring has one sender and one receiver. Of equal
-    /// rates the one of more workers for boxes, then of more for lookups is taken.
+    /// One number of workers is a multiple of the other, so that each ring has one sender and one receiver. Of equally
+    /// fast partitions it takes the one with more workers for boxes, then the one with more for lookups.
     ///
     /// ```
     /// use firstmatch_net::systems::advice::StageTimes;
@@ -45,14 +45,14 @@ impl StageTimes {
     pub fn advise(&self, threads: usize) -> Option<Partition> {
         let pairs = (1..threads).flat_map(|cache| (1..=threads - cache).map(move |full| Partition::new(cache, full)));
         let even = pairs.filter(|by| by.cache.is_multiple_of(by.full) || by.full.is_multiple_of(by.cache));
-        // The last one of equal rates counts.
+        // Of equal rates, the last one is taken.
         even.max_by(|a, b| self.mpps(*a).total_cmp(&self.mpps(*b)))
     }
 
     /// Returns the number of cache workers by equation 1 of the paper, which need not be whole.
     ///
-    /// It makes the *sum* of both stages' times a packet least, although the stages run side by side. For example, of 15
-    /// workers at 200 and 2,000 ns and 95 % hits it gives 8.7, where 10 and 5 have the highest rate.
+    /// It minimises the *sum* of both stages' times per packet, although the stages run side by side. For example, of
+    /// 15 workers at 200 and 2,000 ns and 95 % hits it gives 8.7, while 10 and 5 have the highest rate.
     pub fn equation_1(&self, threads: usize) -> f64 {
         let (cache, full) = ((self.cache * self.hits).sqrt(), (self.full * (1.0 - self.hits)).sqrt());
         threads as f64 * cache / (full + cache)
@@ -78,7 +78,7 @@ mod tests {
         is_near(times(0.95).equation_1(7), 4.057);
         is_near(times(0.95).equation_1(15), 8.693);
         is_near(times(0.95).balanced(7), 4.667);
-        // "Between 3 and 4", as the paper says, holds for fewer hits.
+        // "Between 3 and 4", as the paper states, holds for fewer hits.
         assert!((times(0.849).equation_1(7) - 3.0).abs() < 0.01 && (times(0.947).equation_1(7) - 4.0).abs() < 0.01);
     }
 
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!((of(0.95, 15), of(0.95, 2), of(0.95, 1)), (Some((10, 5)), Some((1, 1)), None));
     }
 
-    /// No partition is faster than as many copies of the whole.
+    /// No partition is faster than as many copies of the whole lookup.
     #[test]
     fn copies_are_no_slower() {
         for threads in 2..20 {

@@ -1,4 +1,6 @@
-//! Copies: each worker takes packets by itself and does everything with them, so that no message changes threads.
+//! Copies: each worker takes messages by itself and does all steps with each of them.
+//!
+//! A message changes threads only if the source is linked to another stage or to the caller.
 
 use std::sync::Arc;
 
@@ -14,7 +16,7 @@ pub enum Fetched<T> {
     Message(T),
     /// Message to work on, with its number in order of arrival ([`Outputs::number`]).
     Numbered(u64, T),
-    /// No packets now. A source that waits for them returns this at least every 50 ms.
+    /// No packets now. A source that waits for them must return this at least every 50 ms.
     Nothing,
     /// No more packets come.
     End,
@@ -25,11 +27,11 @@ pub fn whole<T: LookupMessage>(engine: Arc<dyn Classifier>) -> Step<T> {
     Step::improving("whole", engine)
 }
 
-/// Adds a source whose workers fetch messages, do all `steps` with each, and send on what is left of it.
+/// Adds a source whose workers fetch messages, do all `steps` with each, and send on the messages that are left.
 ///
 /// `fetch` makes the function of each worker that brings messages in. A message that the last step passes on goes to
-/// the first link of the stage, if it has one. In a plane in order of arrival, `fetch` numbers the messages that go on.
-/// Without steps it is a source for a [`chain`](super::chain).
+/// the first link of the stage, if it has one. In a plane in order of arrival, `fetch` must number the messages that
+/// are passed on. Without steps it is a source for a [`chain`](super::chain).
 pub fn source<T: Message, F: FnMut() -> Fetched<T> + 'static>(
     builder: &mut PlaneBuilder<T>,
     name: &str,

@@ -1,4 +1,4 @@
-//! A lookup by fields: each step searches one key word, and the bit vectors that they find are merged.
+//! A lookup by fields: each step searches one key word, and the bit vectors found are merged.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use firstmatch_core::rule::Lowered;
 
 use super::step::{LookupMessage, LookupView, Step};
 
-/// Most regions of a rule set that is searched field by field.
+/// Maximum number of regions of a rule set that is searched field by field.
 pub const MOST_REGIONS: usize = 8192;
 
 /// Reason why rules cannot be searched field by field.
@@ -32,7 +32,7 @@ impl fmt::Display for FieldsError {
 
 impl std::error::Error for FieldsError {}
 
-/// Returns the number of 64-bit words that the steps of these rules need for each packet: a bit a region.
+/// Returns the number of 64-bit words that the steps of these rules need for each packet: one bit per region.
 ///
 /// # Errors
 /// If there are more than [`MOST_REGIONS`] regions, or a region has values under masks.
@@ -49,7 +49,7 @@ pub fn width(lowered: &Lowered) -> Result<usize, FieldsError> {
 
 /// Returns a step for each key word, `word 1` and so on, and the step `first`, which takes the first match.
 ///
-/// A message has [`width`] words a packet.
+/// A message must have [`width`] words per packet.
 ///
 /// # Errors
 /// As [`width`].
@@ -69,7 +69,7 @@ pub fn steps<T: LookupMessage>(lowered: &Lowered) -> Result<Vec<Step<T>>, Fields
     Ok(steps)
 }
 
-/// Returns the step that searches key word `word`; the first one sets the bits, the others clear some.
+/// Returns the step that searches key word `word`; the step of the first word sets bits, the others clear some.
 fn searching<T: LookupMessage>(lowered: &Lowered, word: usize, width: usize) -> Step<T> {
     let search = Arc::new(FieldSearch::build(lowered, word, width));
     Step::on_packets(format!("word {}", word + 1), move || {
@@ -89,8 +89,8 @@ fn searching<T: LookupMessage>(lowered: &Lowered, word: usize, width: usize) -> 
 
 /// Bit vectors of the regions by the value of one key word.
 ///
-/// The ends of all intervals cut the values into elementary intervals. Each has a vector with one bit a region, set if
-/// the region's interval holds it. For example, the intervals 0 to 9 and 5 to 9 make the starts 0, 5, 10 and the
+/// The ends of all intervals cut the values into elementary intervals. Each has a vector with one bit per region, set
+/// if the region's interval holds it. For example, the intervals 0 to 9 and 5 to 9 make the starts 0, 5, 10 and the
 /// vectors `01`, `11`, `00`, where the first region is the right-hand bit.
 #[derive(Debug)]
 struct FieldSearch {

@@ -19,10 +19,10 @@
 //!          └ pull ▸ whole ┘
 //! ```
 //!
-//! [`verdict`] is no form but a cache of verdicts, as that of Storm's paper is, which forgets the rules.
+//! [`verdict`] is not such a form but a cache of verdicts without their rules, as in the paper Storm.
 //!
 //! A message has the keys of its packets, their best matches so far, and 64-bit words that steps pass on
-//! ([`LookupMessage`]). All of them keep their memory from step to step.
+//! ([`LookupMessage`]). All of these keep their memory from step to step.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A lookup in parts of the rules: each step improves on the best match of those before it.
+//! A lookup in parts of the rules: each step improves on the best match of the steps before it.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use firstmatch_core::{Classifier, RuleId, RuleSet};
 
 use super::step::{LookupMessage, Step};
 
-/// Divides rules into `parts` sets of consecutive rules, equal in size up to one rule.
+/// Divides rules into `parts` sets of consecutive rules, whose sizes differ by at most one rule.
 ///
 /// Rules keep their ids and priorities. For example, 5 rules in 2 parts give the first 2 and the last 3.
 ///
@@ -26,7 +26,7 @@ pub fn divide(set: &RuleSet, parts: usize) -> Vec<RuleSet> {
     (0..parts).map(part).collect()
 }
 
-/// Returns a step for each engine, `part 1` and so on, best in order of priority.
+/// Returns a step for each engine, `part 1` and so on; the engines should come in order of priority.
 pub fn steps<T: LookupMessage>(engines: impl IntoIterator<Item = Arc<dyn Classifier>>) -> Vec<Step<T>> {
     let step = |(at, engine)| Step::improving(format!("part {}", at + 1), engine);
     engines.into_iter().enumerate().map(step).collect()

@@ -1,4 +1,4 @@
-//! Pnpf: a pipeline over [`Npf`], with a stage for each key word and pools of workers that follow the queues.
+//! Pnpf: a pipeline over [`Npf`], with a stage for each key word and a number of workers that follows the queues.
 //!
 //! ```text
 //!                ┌ word 1 ┐   ┌ word 2 ┐         ┌ word 5 ┐
@@ -8,17 +8,17 @@
 //!                    └────────────┴─ controller ──────┘
 //! ```
 //!
-//! The stage `rows` takes messages and fills the rows of keys. Each stage of a word searches that word alone, so its
-//! workers have trees of that word alone. The stage `decide` intersects the sets that were found. The 5-tuple makes the
+//! The stage `rows` takes messages and fills the rows of keys. Each stage of a word searches only that word, so its
+//! workers have trees of that word only. The stage `decide` intersects the sets that were found. The 5-tuple makes the
 //! seven stages of the thesis.
 //!
-//! All workers are started with the plane, and those that are not active are blocked. A [`QueueController`] changes the
-//! number of active ones by the packets before each stage.
+//! All workers are started with the plane, and workers that are not active are blocked. A [`QueueController`] changes
+//! the number of active workers by the packets queued before each stage.
 //!
 //! # Layout in memory
-//! Beside rows and matches, a message carries the handle of each set, 4 bytes a packet and word. Two share one of the
-//! words that steps pass on, the first in the lower half. For example, five words of a key take [`width`] = 3 words of 64
-//! bits, of which the last half is unused.
+//! Beside rows and matches, a message carries the handle of each set, 4 bytes per packet and word. Two handles share
+//! one of the words that steps pass on, the first in the lower half. For example, five words of a key take [`width`] =
+//! 3 words of 64 bits, and half of the last one is unused.
 //!
 //! # Order
 //! Messages go to the workers of a stage in turn, and come out in order of arrival.
@@ -27,13 +27,13 @@
 //! N. Shaikot, dissertation (2012), section 5.6. [`Config::paper`] has its numbers.
 //!
 //! # Deviations
-//! - Handles stand for the lists of rules that the thesis hands on.
-//! - Each worker owns its tree; workers that turned a tree in common would wait for each other.
+//! - The thesis hands on lists of rules. Here a handle stands for each list.
+//! - Each worker owns its tree, because workers that share a tree would wait for each other when it turns.
 //! - Threads are not made at run time. A stage begins with one active worker.
-//! - A worker is removed after its stage had no packets in five ticks. Messages come in turn, so no active one is idle
-//!   for long.
+//! - A worker is removed after its stage had no packets in five ticks, because messages go to workers in turn, so no
+//!   active worker is idle for long.
 //! - There is a ring for each pair of workers, not a queue for each stage. The rings of active workers share the
-//!   packets, so that one ring alone can call for a worker.
+//!   packets, so that a single ring can call for another worker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,22 +44,22 @@ use firstmatch_core::engines::interval_tree::Npf;
 use super::step::{self, LookupMessage, LookupView, Step};
 use crate::plane::{Control, Controller, Dispatch, Link, Message, PlaneBuilder, StageId};
 
-/// Most messages that a worker takes from a ring at once, so that a worker just added finds some left.
+/// Maximum number of messages that a worker takes from a ring at once, so that a worker just added finds some left.
 const CHUNK: usize = 2;
 
 /// Configuration of the pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Config {
-    /// Workers of the stage `rows`.
+    /// Number of workers of the stage `rows`.
     pub rows: usize,
-    /// Workers of the stage of each word.
+    /// Number of workers of the stage of each word.
     pub word: usize,
-    /// Workers of the stage `decide`.
+    /// Number of workers of the stage `decide`.
     pub decide: usize,
-    /// Packets that all rings between two stages hold together.
+    /// Maximum number of packets in all rings between two stages together.
     pub queued: u64,
-    /// Most messages between the entrance and the exit.
+    /// Maximum number of messages between the entrance and the exit.
     pub window: usize,
     /// Rule by which stages get and lose active workers.
     pub scaling: Scaling,
@@ -68,7 +68,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns the thesis's numbers: one worker for input and output, queues of 1,000 packets, a tick a second.
+    /// Returns the thesis's numbers: one worker for input and output, queues of 1,000 packets, one tick per second.
     ///
     /// Numbers that it does not state are ours: three workers for each word, and a window that has room for the queues
     /// of seven stages in messages of 20 packets.
@@ -102,11 +102,12 @@ impl Config {
         workers
     }
 
-    /// Returns the link between two stages, from the caller and to it.
+    /// Returns the link between two stages, which also suits the links from the caller and to it.
     ///
-    /// For example, 1,000 packets are one ring's while each stage has one active worker, and 111 in each of nine rings.
+    /// For example, of 1,000 packets a single ring gets all while each stage has one active worker, and nine rings get
+    /// 111 each.
     pub fn link(&self) -> Link {
-        // Each message has a packet at least, so that packets bound a ring and not messages.
+        // Each message has at least one packet, so packets bound a ring, not messages.
         Link::new().capacity(self.queued as usize).packets_in_all(self.queued).dispatch(Dispatch::RoundRobin)
     }
 }
@@ -118,12 +119,12 @@ pub fn width(engine: &Npf) -> usize {
 
 /// Returns the step `rows`, a step for each key word, `word 1` and so on, and the step `decide`.
 ///
-/// After `rows`, a message has the row of each packet, a best match of `None`, and [`width`] words.
+/// After `rows`, a message must have the row of each packet, a best match of `None`, and [`width`] words.
 pub fn steps<T: LookupMessage>(engine: &Arc<Npf>, rows: Step<T>) -> Vec<Step<T>> {
     [rows].into_iter().chain(lookups(engine)).collect()
 }
 
-/// Returns [`steps`] behind `rows`, for messages that come with rows.
+/// Returns [`steps`] without `rows`, for messages that already have rows.
 pub fn lookups<T: LookupMessage>(engine: &Arc<Npf>) -> Vec<Step<T>> {
     let words = 0..engine.schema().words().len();
     words.map(|word| searching(engine, word)).chain([deciding(engine)]).collect()
@@ -174,7 +175,7 @@ fn take(words: &[u64], handles: &mut [u32]) {
 
 /// Adds a stage for each of [`steps`], links them, and lets messages leave to the caller in order of arrival.
 ///
-/// The caller lets messages enter at the first stage, by a link of [`Config::link`], or links a source to it that
+/// The caller must let messages enter at the first stage, by a link of [`Config::link`], or link a source to it that
 /// numbers them.
 ///
 /// # Panics
@@ -194,21 +195,21 @@ pub fn stages<T: Message>(builder: &mut PlaneBuilder<T>, steps: &[Step<T>], conf
 /// Rule by which a stage gets and loses active workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scaling {
-    /// Packets queued before a stage, above which it gets one more worker.
+    /// Number of packets queued before a stage above which it gets one more worker.
     pub more_above: u64,
-    /// Ticks in a row without a packet queued, after which a stage has one worker fewer.
+    /// Number of consecutive ticks without a queued packet after which a stage has one worker fewer.
     pub fewer_after: u32,
 }
 
 impl Scaling {
-    /// Returns the thesis's rule: above 100 packets one more, after five ticks (5 s) without any one fewer.
+    /// Returns the thesis's rule: one worker more above 100 packets, one fewer after five ticks (5 s) without any.
     pub fn paper() -> Self {
         Self { more_above: 100, fewer_after: 5 }
     }
 
-    /// Returns the number of workers that a stage of `active` should have, at a tick that finds `queued` packets.
+    /// Returns the number of workers that a stage with `active` workers should have, at a tick with `queued` packets.
     ///
-    /// `empty` counts the ticks in a row without a packet.
+    /// `empty` counts the consecutive ticks without a packet.
     ///
     /// ```
     /// use firstmatch_net::systems::pnpf::Scaling;
@@ -232,12 +233,12 @@ impl Scaling {
 
 /// Controller that changes the number of active workers of stages by their queues.
 ///
-/// [`Plane::control_by`](crate::plane::Plane::control_by) ticks it once a [`Config::period`]. Its decisions depend on
-/// counts alone.
+/// [`Plane::control_by`](crate::plane::Plane::control_by) ticks it once per [`Config::period`]. Its decisions depend
+/// only on counts.
 #[derive(Clone, Debug)]
 pub struct QueueController {
     scaling: Scaling,
-    /// Index of each stage, and its ticks in a row without a packet.
+    /// Index of each stage, and its consecutive ticks without a packet.
     stages: Vec<(usize, u32)>,
 }
 
@@ -245,7 +246,7 @@ impl QueueController {
     /// Leaves one worker of each stage active, and returns the controller of these stages.
     ///
     /// # Panics
-    /// If a stage is of another plane that has more.
+    /// If a stage belongs to another plane that has more stages.
     pub fn start(stages: &[StageId], scaling: Scaling, control: &Control) -> Self {
         stages.iter().for_each(|stage| control.set_active(stage.index(), 1));
         Self { scaling, stages: stages.iter().map(|stage| (stage.index(), 0)).collect() }
@@ -268,7 +269,7 @@ impl Controller for QueueController {
 mod tests {
     use super::*;
 
-    /// Handles of all words stand side by side, whatever the words held before.
+    /// Handles of all words are next to each other, whatever the words held before.
     #[test]
     fn handles_keep_their_places() {
         for count in 1..=11usize {
@@ -284,7 +285,7 @@ mod tests {
         }
     }
 
-    /// A stage grows by one worker a tick, shrinks by one in five empty ticks in a row, and keeps one.
+    /// A stage grows by one worker per tick, shrinks by one after five empty ticks in a row, and keeps at least one.
     #[test]
     fn workers_follow_made_up_counts() {
         let (by, mut empty, mut active) = (Scaling::paper(), 0, 1);

@@ -5,13 +5,13 @@
 //! reads      leaves 1 to 3 ──▸ leaves 4 to 6, table 1 ──▸ tables 2 and 3
 //! ```
 //!
-//! A message carries the classes that were found, [`Rfc::width`] words a packet. The form beside it, *multiprocessing*,
+//! A message carries the classes that were found, [`Rfc::width`] words per packet. The alternative, *multiprocessing*,
 //! is [`copies::whole`](super::copies::whole) over the same engine: each worker does whole lookups.
-//! [`PlaneCounters::fullness`](crate::plane::PlaneCounters::fullness) tells how full the rings before a stage were.
+//! [`PlaneCounters::fullness`](crate::plane::PlaneCounters::fullness) measures how full the rings before a stage were.
 //!
 //! # Paper
-//! D. Liu, Z. Chen, B. Hua, N. Yu and X. Tang (ACM TECS 7(2), 2008), sections 5.5 and 6.7. Its pipelines 1 and 2 are the
-//! cuts with one worker a stage; 3 and 4 have two workers or more.
+//! D. Liu, Z. Chen, B. Hua, N. Yu and X. Tang (ACM TECS 7(2), 2008), sections 5.5 and 6.7. Its pipelines 1 and 2 are
+//! the cuts with one worker per stage; 3 and 4 have two workers or more.
 //!
 //! # Deviations
 //! - A ring carries messages of packets, not packets.
@@ -30,8 +30,8 @@ use super::step::{LookupMessage, LookupView, Step};
 pub enum Cut {
     /// All leaves, then all tables.
     Phases,
-    /// The first half of the leaves; the others with the first table; the other tables. With the paper's nine reads,
-    /// three, four and two.
+    /// The first half of the leaves; the other leaves with the first table; the other tables. The paper's nine reads
+    /// are divided into three, four and two.
     Reads,
 }
 
@@ -71,9 +71,9 @@ impl Cut {
     }
 }
 
-/// Returns a step for each stage of a cut. A message has [`Rfc::width`] words a packet.
+/// Returns a step for each stage of a cut. A message must have [`Rfc::width`] words per packet.
 ///
-/// A step improves on the best matches so far if it has the last table.
+/// The step with the last table improves on the best matches so far.
 pub fn steps<T: LookupMessage>(engine: &Arc<Rfc>, cut: Cut) -> Vec<Step<T>> {
     let step = |(name, slots): (&&str, Range<usize>)| {
         let engine = Arc::clone(engine);

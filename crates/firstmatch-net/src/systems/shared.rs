@@ -1,7 +1,7 @@
-//! Copies that share boxes: workers that do whole lookups, and one updater that makes the boxes of a rule cache for all.
+//! Copies that share boxes: workers do whole lookups, and one updater makes the boxes of a rule cache for all of them.
 //!
-//! Each worker compares its packets with the [boxes](firstmatch_core::cache::rule), and looks up those in none. It leaves
-//! the newest key of each batch in a slot of its own. The updater takes what it finds in the slots, looks it up and
+//! Each worker compares its packets with the [boxes](firstmatch_core::cache::rule), and looks up the packets in none.
+//! It leaves one key of each batch in a slot of its own. The updater takes the keys from the slots, looks them up and
 //! publishes the heaviest boxes. For example, with two workers:
 //!
 //! ```text
@@ -11,10 +11,10 @@
 //!            └──────── Arc of the newest boxes ◂──┘
 //! ```
 //!
-//! No worker waits for the updater or another worker: slots and boxes are behind locks that workers only try. A worker
+//! No worker waits for the updater or another worker, because workers only try the locks of slots and boxes. A worker
 //! that finds the newest boxes locked keeps its old ones for this batch.
 //!
-//! Threads of the caller's own may do the same without a plane:
+//! Threads of the caller may do the same without a plane:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -62,9 +62,9 @@ use firstmatch_core::{Classifier, KeyBuf, Keys, Match, Schema, Scratch};
 use super::step::{LookupMessage, LookupView, Step};
 use crate::plane::{Control, Controller, Message, Outputs, PlaneBuilder, Pulled, StageId, lock};
 
-/// Most misses that are looked up together.
+/// Maximum number of misses that are looked up together.
 const MOST_MISSES: usize = 128;
-/// Pause of an updater that has found no key.
+/// Minimum pause of an updater that has found no key.
 const LEAST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Boxes that one updater makes for the workers of one plane.
@@ -96,9 +96,9 @@ struct Sample {
 /// State of the updater.
 struct Updating {
     updater: BoxUpdater,
-    /// All boxes that were made. Boxes that no worker has are filled anew.
+    /// All boxes that were made. Boxes that no worker holds any more are filled again.
     made: Vec<Arc<AnswerBoxes>>,
-    /// Row to change for that of a slot.
+    /// Row that is swapped with the row of a slot.
     key: KeyBuf,
 }
 
@@ -148,9 +148,9 @@ impl SharedBoxes {
         Arc::new(Self { slots, stamp: AtomicU64::new(0), published: Mutex::new(boxes), updating, engine })
     }
 
-    /// Takes the newest key of each worker that left one, and publishes boxes if there is cause to.
+    /// Takes the newest key of each worker that left one, and publishes boxes if they have changed.
     ///
-    /// One thread calls it again and again; another would wait for it.
+    /// One thread should call it again and again; a second thread would wait for the first.
     pub fn update(&self) -> Updated {
         let Updating { updater, made, key } = &mut *lock(&self.updating);
         let (mut samples, mut is_new) = (0, false);
@@ -191,7 +191,7 @@ impl SharedBoxes {
         }
     }
 
-    /// Whether every worker has had its [`BoxReader`], and dropped it.
+    /// Whether every worker has had its [`BoxReader`] and dropped it.
     pub fn is_ended(&self) -> bool {
         self.slots.iter().all(|slot| slot.is_closed.load(Ordering::Acquire))
     }
@@ -209,7 +209,7 @@ pub struct BoxReader {
     shared: Arc<SharedBoxes>,
     worker: usize,
     boxes: Arc<AnswerBoxes>,
-    /// Number of publications when the boxes were taken.
+    /// Number of publications when the reader took its boxes.
     stamp: u64,
     search: BoxSearch,
     /// Number of batches, so that samples come from all places of a batch.
@@ -231,14 +231,14 @@ impl BoxReader {
 
     /// Improves the matches of keys in a box, and returns the indices of all other keys, in order.
     ///
-    /// Without boxes of the rules as they are, these are all keys.
+    /// These are all keys if the boxes are not of the current version of the rules.
     ///
     /// # Panics
     /// If `best` does not have as many elements as `keys`.
     pub fn improve(&mut self, keys: &Keys<'_>, best: &mut [Option<Match>]) -> &[u32] {
         let slot = &self.shared.slots[self.worker];
         let count = |count: &AtomicU64, more: usize| {
-            // Nobody else writes it.
+            // No other thread writes it.
             count.store(count.load(Ordering::Relaxed) + more as u64, Ordering::Relaxed);
         };
         // Read before the boxes, so that these are no older than the batch.
@@ -292,9 +292,9 @@ impl SharedLookup {
         Self { engine, scratch, reader, misses, best: Vec::with_capacity(MOST_MISSES) }
     }
 
-    /// Replaces each match by a better one, where there is one.
+    /// Replaces each match if there is a better one.
     ///
-    /// While the rules change, keys in no box may have answers of newer rules than those in one.
+    /// While the rules change, answers of the engine may be of newer rules than answers of boxes.
     ///
     /// # Panics
     /// If `best` does not have as many elements as `keys`.
@@ -334,12 +334,12 @@ pub fn step<T: LookupMessage>(shared: &Arc<SharedBoxes>) -> Step<T> {
 
 /// Adds the stage `updater` of one worker, which updates shared boxes until all their workers have ended.
 ///
-/// It sleeps for `pause` after each round over the slots, and for a millisecond at least if they were empty.
+/// It sleeps for `pause` after each round over the slots, and for at least a millisecond if they were empty.
 pub fn updater<T: Message>(builder: &mut PlaneBuilder<T>, shared: &Arc<SharedBoxes>, pause: Duration) -> StageId {
     controlling(builder, shared, pause, |_: &Control| ())
 }
 
-/// Adds an updater as [`updater`], which ticks a copy of `controller` at its start and after each publication.
+/// Adds an updater like [`updater`], which ticks a copy of `controller` at its start and after each publication.
 pub(super) fn controlling<T: Message>(
     builder: &mut PlaneBuilder<T>,
     shared: &Arc<SharedBoxes>,

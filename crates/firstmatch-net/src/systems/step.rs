@@ -20,7 +20,7 @@ pub struct LookupView<'a> {
     pub keys: Keys<'a>,
     /// Best match of each packet so far; `None` before the first step.
     pub best: &'a mut [Option<Match>],
-    /// Words that steps pass on, equally many for each packet, packet after packet. The first step sets them.
+    /// Words that steps pass on, the same number for each packet, packet after packet. The first step sets them.
     pub words: &'a mut [u64],
 }
 
@@ -30,7 +30,7 @@ pub type StepWork<T> = Box<dyn FnMut(T) -> Option<T>>;
 /// Function that makes the work of a worker, on the worker's thread.
 type MakeWork<T> = dyn Fn(&Seat) -> StepWork<T> + Send + Sync;
 
-/// Named step of a lookup, which makes the work of each worker.
+/// Named step of a lookup. It makes the work of each worker.
 pub struct Step<T> {
     name: String,
     make: Arc<MakeWork<T>>,
@@ -49,7 +49,7 @@ impl<T> fmt::Debug for Step<T> {
 }
 
 impl<T: 'static> Step<T> {
-    /// Returns a step whose workers `make` makes, each on its own thread.
+    /// Returns a step; `make` makes the work of each worker, on its own thread.
     pub fn new<W: FnMut(T) -> Option<T> + 'static>(
         name: impl Into<String>,
         make: impl Fn(&Seat) -> W + Send + Sync + 'static,
@@ -76,7 +76,7 @@ impl<T: 'static> Step<T> {
         })
     }
 
-    /// Returns a step that improves on the best matches so far by those of `engine`.
+    /// Returns a step that improves on the best matches so far by the matches of `engine`.
     pub fn improving(name: impl Into<String>, engine: Arc<dyn Classifier>) -> Self
     where
         T: LookupMessage,
@@ -88,9 +88,9 @@ impl<T: 'static> Step<T> {
         })
     }
 
-    /// Returns the step with other work in place of its own, which `around` gets for each worker.
+    /// Returns the step with the work that `around` makes of its own work, for each worker.
     ///
-    /// For example, `around` returns work that does the same and takes the time.
+    /// For example, `around` returns work that does the same and measures the time.
     #[must_use]
     pub fn wrapped<W: FnMut(T) -> Option<T> + 'static>(
         self,
@@ -100,7 +100,7 @@ impl<T: 'static> Step<T> {
         Self::new(name, move |seat| around(seat, make(seat)))
     }
 
-    /// Returns the name, which is that of the stage as well.
+    /// Returns the name, which is also the name of the stage.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -113,10 +113,10 @@ impl<T: 'static> Step<T> {
 
 /// Adds a stage for each step, with `workers` by stage, and links each to the next.
 ///
-/// Whatever the last step passes on leaves by the first link of its stage, which the caller adds.
+/// Messages that the last step passes on leave by the first link of its stage, which the caller must add.
 ///
 /// # Panics
-/// If there is not one number of workers for each step.
+/// If `workers` does not have one number for each step.
 pub fn chain<T: Message>(
     builder: &mut PlaneBuilder<T>,
     steps: &[Step<T>],

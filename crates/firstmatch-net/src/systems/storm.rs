@@ -6,24 +6,24 @@
 //!        └ cache ┘ ── newest key of each ──▸ updater ──▸ boxes for each cache
 //! ```
 //!
-//! Few packets of a message miss the boxes, so a worker of `cache` gathers them until they are as many as a message to
-//! `full` should have. It sends on fewer when no packets come. For example, of 32 packets at 95 % hits 1.6 are left, so
-//! that twenty messages make one for `full`.
+//! Few packets of a message miss the boxes. So a worker of `cache` gathers them until they are as many as a message to
+//! `full` should have, or until no packets come. For example, of 32 packets at 95 % hits 1.6 are left, so twenty
+//! messages make one for `full`.
 //!
-//! Hits overtake misses of their flow, so no order is kept. Copies that share boxes ([`shared`]) do the
-//! same work without rings and keep flows in order; this form is for comparison with them. Storm's data-parallel form
-//! is [`copies::whole`](super::copies::whole) over a [`RuleCache`](firstmatch_core::cache::rule::RuleCache), a cache
-//! for each worker.
+//! Hits overtake misses of their flow, so no order is kept. Copies that share boxes ([`shared`]) do the same work
+//! without rings and keep flows in order; this form is for comparison with them. Storm's data-parallel form is
+//! [`copies::whole`](super::copies::whole) over a [`RuleCache`](firstmatch_core::cache::rule::RuleCache), with one
+//! cache per worker.
 //!
 //! # Paper
 //! Y. Ma, S. Banerjee, S. Lu and C. Estan, *Leveraging Parallelism for Multi-dimensional Packet Classification on
 //! Software Routers* (SIGMETRICS 2010), sections 3.1 and 4.
 //!
 //! # Deviations
-//! - The paper moves workers by the "available" buffer. Taken as free space that gives `full` more workers when its
-//!   rings are empty (`free_space_drives_workers_the_wrong_way`), so [`Dynamic`] goes by occupancy.
-//! - A dynamic plane starts as for empty rings, not with all workers.
-//! - The updater looks samples up by itself, so that a worker leaves a key alone.
+//! - The paper moves workers by the "available" buffer. If that means free space, `full` gets more workers when its
+//!   rings are empty (`free_space_drives_workers_the_wrong_way`). So [`Dynamic`] uses the occupancy.
+//! - A dynamic plane starts with the partition for empty rings, not with all workers.
+//! - The updater looks samples up by itself, so a worker leaves only a key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub trait SplitMessage: LookupMessage {
     /// Returns a message without packets, for packets like those of this one.
     fn empty(&self) -> Self;
 
-    /// Moves the packets at `indices`, which rise, to the end of `into`, with their best matches so far.
+    /// Moves the packets at `indices`, which must rise, to the end of `into`, with their best matches so far.
     ///
     /// The packets that stay keep their order.
     fn split_off(&mut self, indices: &[u32], into: &mut Self);
@@ -46,9 +46,9 @@ pub trait SplitMessage: LookupMessage {
 /// Numbers of workers of the stages `cache` and `full`. The updater is one more thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// Workers that search boxes.
+    /// Number of workers that search boxes.
     pub cache: usize,
-    /// Workers that do whole lookups.
+    /// Number of workers that do whole lookups.
     pub full: usize,
 }
 
@@ -61,16 +61,16 @@ impl Partition {
 
 /// Partition that changes with the occupancy of the rings before `full`, after each publication of boxes.
 ///
-/// Above the share `most` of the packets that the rings hold, `more_full` has the workers; below `least`, `more_cache`.
+/// If the rings hold more than the share `most` of their packets, `more_full` is used; below `least`, `more_cache`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dynamic {
     /// Partition for full rings.
     pub more_full: Partition,
-    /// Partition for empty rings, and so at the start.
+    /// Partition for empty rings, and for the start.
     pub more_cache: Partition,
-    /// Share below which the rings are empty enough.
+    /// Share below which the rings count as empty.
     pub least: f64,
-    /// Share above which the rings are too full.
+    /// Share above which the rings count as full.
     pub most: f64,
 }
 
@@ -80,7 +80,7 @@ impl Dynamic {
         Self { more_full: Partition::new(2, 4), more_cache: Partition::new(4, 2), least: 0.2, most: 0.8 }
     }
 
-    /// Returns the partition to change to with `queued` packets in rings for `all`; `None` leaves it as it is.
+    /// Returns the partition for `queued` packets in rings that hold `all`; `None` if it should not change.
     ///
     /// ```
     /// use firstmatch_net::systems::storm::{Dynamic, Partition};
@@ -103,12 +103,12 @@ impl Dynamic {
 pub enum Assignment {
     /// The same workers all the time.
     Static(Partition),
-    /// Workers that move between the stages. Those that are idle block.
+    /// Workers that move between the stages. Workers that are idle block.
     Dynamic(Dynamic),
 }
 
 impl Assignment {
-    /// Returns the number of workers of each stage that are started.
+    /// Returns the number of workers that are started for each stage.
     pub fn workers(&self) -> Partition {
         match self {
             Self::Static(partition) => *partition,
@@ -125,9 +125,9 @@ impl Assignment {
 pub struct StormPlan {
     /// Workers of the stages.
     pub assignment: Assignment,
-    /// Number of packets from which a message goes to `full`.
+    /// Number of packets at which a message is sent to `full`.
     pub batch: usize,
-    /// Packets that all rings before `full` hold together, in each partition.
+    /// Maximum number of packets in all rings before `full` together, in each partition.
     pub queued: u64,
     /// Whether full rings before `full` drop packets and count them; otherwise `cache` waits.
     pub is_lossy: bool,
@@ -145,9 +145,9 @@ impl StormPlan {
 
     /// Returns the link between the stages.
     ///
-    /// A worker of `cache` has a worker of `full` for itself or with others, if their number allows; otherwise it sends
-    /// to each in turn. The packets are divided by the rings in use. For example, 4-2 uses four rings of 250 packets
-    /// each, and 2-4 uses eight of 125.
+    /// If the numbers allow it, each worker of `cache` sends to one worker of `full`; otherwise it sends to each in
+    /// turn. The rings in use divide the packets. For example, 4-2 uses four rings of 250 packets each, and 2-4 uses
+    /// eight of 125.
     fn link(&self) -> Link {
         let in_turn = |by: Partition| by.cache * by.full;
         let (dispatch, rings) = match &self.assignment {
@@ -156,7 +156,7 @@ impl StormPlan {
             Assignment::Dynamic(by) => (Dispatch::RoundRobin, in_turn(by.more_full).max(in_turn(by.more_cache))),
         };
         let packets = (self.queued / rings.max(1) as u64).max(1);
-        // Each message has a packet at least, so that packets bound a ring and not messages.
+        // Each message has at least one packet, so packets bound a ring, not messages.
         let link = if self.is_lossy { Link::lossy() } else { Link::new() };
         link.capacity(packets as usize).most_packets(packets).dispatch(dispatch)
     }
@@ -174,10 +174,10 @@ pub struct StormStages {
     pub updater: StageId,
 }
 
-/// Adds the stages `cache`, `updater` and that of the step `full`, and lets packets leave to the caller.
+/// Adds the stages `cache` and `updater` and the stage of the step `full`, and lets packets leave to the caller.
 ///
-/// `boxes` are for as many workers as `cache` has ([`Assignment::workers`]). The caller lets messages enter, or links a
-/// source to `cache`. The plane cannot keep the order of arrival.
+/// `boxes` must be for as many workers as `cache` has ([`Assignment::workers`]). The caller must let messages enter, or
+/// link a source to `cache`. The plane cannot keep the order of arrival.
 ///
 /// # Panics
 /// If the plane is started and `boxes` are for fewer workers.
@@ -208,7 +208,7 @@ const HITS: usize = 1;
 /// Work of the stage `cache`.
 struct Cache<T> {
     boxes: BoxReader,
-    /// Packets in no box that were not sent on yet.
+    /// Packets in no box that are not sent on yet.
     misses: Option<T>,
     batch: usize,
 }
@@ -260,7 +260,7 @@ struct Assigns {
     assignment: Assignment,
     cache: usize,
     full: usize,
-    /// Packets that the rings before `full` hold together.
+    /// Number of packets that the rings before `full` hold together.
     all: u64,
 }
 
@@ -278,14 +278,14 @@ impl Controller for Assigns {
 mod tests {
     use super::*;
 
-    /// Packets in the rings, and dropped, of a plane whose hits rise to 97 % in 200 of 2,000 ticks.
+    /// Returns the results for a plane whose hits rise to 97 % in 200 of 2,000 ticks: partitions and dropped packets.
     ///
-    /// `reading` makes of the packets in the rings the number that the assignment goes by.
+    /// `reading` turns the packets in the rings into the number that decides the assignment.
     fn driven(reading: impl Fn(f64) -> f64) -> (Partition, Vec<Partition>, f64) {
         let (by, all) = (Dynamic::paper(), 1000.0);
         let (mut partition, mut seen, mut queued, mut dropped) = (by.more_cache, Vec::new(), 0.0_f64, 0.0);
         for tick in 0..2000 {
-            // Packets of 10 µs, at 200 ns a search and 2,000 ns a whole lookup, 15 Mpps coming in.
+            // Ticks of 10 µs: 200 ns per search, 2,000 ns per whole lookup, and 15 Mpps coming in.
             let missed = 1.0 - 0.97 * (f64::from(tick) / 200.0).min(1.0);
             let searched = (partition.cache as f64 * 50.0).min(150.0);
             queued += searched * missed;

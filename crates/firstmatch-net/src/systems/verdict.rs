@@ -1,14 +1,14 @@
 //! Verdict cache: boxes of packets with one verdict, before any classifier.
 //!
-//! A box of a [rule cache](firstmatch_core::cache::rule) has one rule, so that counts of rules stay true. Here it may have
-//! several rules of one action, as in the paper of Storm. For example, `permit src 10.0.0.0/8` and `permit tcp` have a
-//! box together where no rule that denies is better. So an answer from a box has a verdict but no rule, and a cache of
+//! A box of a [rule cache](firstmatch_core::cache::rule) has one rule, so that counts of rules stay true. Here it may
+//! have several rules of one action, as in the paper of Storm. For example, `permit src 10.0.0.0/8` and `permit tcp`
+//! share a box if no rule that denies comes before. So an answer from a box has a verdict but no rule, and a cache of
 //! verdicts is a [`Decider`], not a classifier.
 //!
-//! Boxes grow to the hull of their samples. To the maker of boxes, all rules of an action are one rule.
+//! Boxes grow to the hull of their samples. For the maker of boxes, all rules of an action are one rule.
 //!
 //! # Invariants
-//! - An answer from a box is the verdict of the rules at the start of the batch (`tests/systems/verdict.rs`).
+//! - An answer from a box is the verdict under the rules at the start of the batch (`tests/systems/verdict.rs`).
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -47,7 +47,7 @@ pub trait Decider {
     /// Writes the answer for each key of `keys` to `out`.
     ///
     /// # Panics
-    /// If `out` has not one place for each key, or the keys are not of the schema.
+    /// If `out` does not have one element for each key, or the keys are not of the schema.
     fn decide_batch(&self, scratch: &mut Self::Scratch, keys: Keys<'_>, out: &mut [Answer]);
 }
 
@@ -89,7 +89,7 @@ pub struct VerdictCache {
 }
 
 impl VerdictCache {
-    /// Puts a cache in front of `engine`, which has the rules of a set that stay, as has `search`.
+    /// Puts a cache in front of `engine`. `engine` and `search` must have the rules of `rules`, which must not change.
     pub fn new(
         engine: Arc<dyn Classifier>,
         search: Arc<dyn Overlaps>,
@@ -105,7 +105,7 @@ impl VerdictCache {
 
     /// Puts a cache in front of live rules; `None` if they do not search for regions.
     ///
-    /// Their configuration has `overlaps` and `attachments`, because the latter are where the actions are.
+    /// They must be configured with `overlaps` and `attachments`, because the attachments have the actions.
     ///
     /// # Panics
     /// If there is no schema of this index.
@@ -118,7 +118,7 @@ impl VerdictCache {
 
     fn with(rules: Rules, search: Arc<dyn Overlaps>, policy: Policy, config: &Config) -> Self {
         let mut config = config.clone();
-        // A home is a region of one rule, and packets of no rule have no action.
+        // A home is a region of one rule, and packets that match no rule have no action.
         (config.growth, config.home_first, config.unmatched) = (Growth::Grow, false, false);
         Self { rules, search, policy, config }
     }
@@ -161,7 +161,7 @@ impl Decider for VerdictCache {
         let VerdictScratch { lookups, updater, boxes, search, best, misses, left } = scratch;
         best.clear();
         best.resize(keys.len(), None);
-        // Read before the boxes, so that no box of other rules answers.
+        // Read before the boxes, so that no box of other rules gives an answer.
         let open = boxes.improve(self.rules.engine.version(), search, &keys, best);
         for (out, best) in out.iter_mut().zip(&*best) {
             let verdict = best.map_or(self.policy.default, |found| verdict(found.rule));
@@ -202,9 +202,9 @@ struct Rules {
 
 #[derive(Clone, Debug)]
 enum Verdicts {
-    /// By slot.
+    /// Verdicts by slot.
     Fixed(Arc<[Verdict]>),
-    /// With the rules of a schema, each batch in one generation.
+    /// Verdicts from live rules, each batch in one generation; the index is that of the schema.
     Live(Handle, usize),
 }
 
@@ -254,11 +254,12 @@ impl Rules {
     }
 }
 
-/// The rules as their updater sees them, where the rules of an action are one rule.
+/// The rules as their updater sees them: all rules of an action are one rule.
 struct ByAction {
     rules: Rules,
     search: Arc<dyn Overlaps>,
-    /// Reader of the actions of live rules. A search and a lookup never wait for it, because both are of one thread.
+    /// Reader of the actions of live rules. Neither a search nor a lookup ever waits for it, because one thread does
+    /// both.
     reader: Mutex<Option<BatchReader>>,
 }
 
@@ -316,7 +317,7 @@ impl Overlaps for ByAction {
             })
         };
         match (&self.rules.verdicts, &mut *lock(&self.reader)) {
-            // Actions of a later generation than the regions do no harm: the updater drops what it made then.
+            // Actions of a later generation than the regions do no harm, because the updater then drops its result.
             (Verdicts::Live(..), Some(reader)) => {
                 reader.read(|snapshot| search(&|rule| snapshot.attached(rule).action.into()))
             }
@@ -325,7 +326,7 @@ impl Overlaps for ByAction {
         }
     }
 
-    /// Finds no home, because boxes that grow freely ask for none.
+    /// Finds no home, because boxes that grow freely need none.
     fn home(&self, _: Match, _: &[u32], _: &mut Probe) -> bool {
         false
     }

@@ -22,7 +22,7 @@ pub struct Record {
     pub bytes: u32,
 }
 
-/// Packets in order of arrival, with the keys of those that are classified.
+/// Packets in order of arrival, with the keys of the classified ones.
 ///
 /// Each schema has a [`KeyBuf`] of its own. Once a batch has been as large as it gets, packets allocate nothing.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct Batch {
     pub(super) plan: Plan,
     pub(super) groups: Vec<Group>,
     pub(super) records: Vec<Record>,
-    /// Frames added last that are not common, for [`Batch::push_frames`] alone.
+    /// Frames added last that are not common, used only by [`Batch::push_frames`].
     pub(super) uncommon: Vec<Uncommon>,
     /// Instruction set that common frames are recognised with.
     pub(super) level: Level,
@@ -69,9 +69,9 @@ impl Group {
 }
 
 impl Batch {
-    /// Returns an empty batch for the schemas of a rule set: one, or one a family.
+    /// Returns an empty batch for the schemas of a rule set: one, or one per family.
     ///
-    /// A packet belongs to the first schema that has its family or none. A packet that hides a field is unknown,
+    /// A packet belongs to the first schema of its family or of no family. A packet that hides a field is unknown,
     /// whether a rule tests the field or not.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Batch {
 
     /// Returns an empty batch in which only fields that `rules` test make packets unknown.
     ///
-    /// [`Extractor::for_rules`] has the details. This batch is for rules that stay as they are; [`Batch::new`] is for
+    /// [`Extractor::for_rules`] has the details. This batch is for rules that do not change; [`Batch::new`] is for
     /// rules that change.
     ///
     /// # Errors
@@ -212,7 +212,7 @@ impl Batch {
 
     /// Adds a packet known by its fields' values, under the first schema of its family.
     ///
-    /// The outcome is [`Outcome::NoPorts`] where a port is absent, otherwise [`Outcome::Complete`].
+    /// The outcome is [`Outcome::NoPorts`] if a port is absent, otherwise [`Outcome::Complete`].
     ///
     /// # Panics
     /// If no schema is of its family, or the values do not fit it (as [`KeyBuf::push_values`]).
@@ -224,15 +224,15 @@ impl Batch {
         self.record_row(index, bytes)
     }
 
-    /// Adds a packet known by a record of the caller's, under the layout's schema.
+    /// Adds a packet known by a record of the caller, under the layout's schema.
     ///
-    /// The outcome is [`Outcome::NoPorts`] where a port is absent, otherwise [`Outcome::Complete`].
+    /// The outcome is [`Outcome::NoPorts`] if a port is absent, otherwise [`Outcome::Complete`].
     ///
     /// # Errors
     /// If the record is shorter than [`RecordLayout::least_bytes`]. The packet is not added then.
     ///
     /// # Panics
-    /// If no schema is the layout's.
+    /// If no schema is that of the layout.
     pub fn push_record(
         &mut self,
         layout: &RecordLayout,
@@ -248,10 +248,10 @@ impl Batch {
 
     /// Adds a packet known by its row of key words, under the schema of index `schema`.
     ///
-    /// The outcome is [`Outcome::NoPorts`] where a port is absent, otherwise [`Outcome::Complete`].
+    /// The outcome is [`Outcome::NoPorts`] if a port is absent, otherwise [`Outcome::Complete`].
     ///
     /// # Panics
-    /// If there is no schema of this index, or `row` has not [`Schema::stride`] words.
+    /// If there is no schema of this index, or `row` does not have [`Schema::stride`] words.
     pub fn push_row(&mut self, schema: usize, row: &[u32], bytes: u32) -> Outcome {
         self.groups[schema].keys.push().copy_from_slice(row);
         self.record_row(schema, bytes)
@@ -268,7 +268,7 @@ impl Batch {
         outcome
     }
 
-    /// Returns the values that the oracle looks at for a packet with these headers.
+    /// Returns the values of a packet with these headers, as the oracle needs them.
     ///
     /// The result is `None` unless the packet is classified.
     pub fn values(&self, headers: &Headers) -> Option<FieldValues> {
@@ -329,14 +329,14 @@ impl Batch {
         &self.groups[schema].packets
     }
 
-    /// Looks up one schema's rows with `classify` and puts the answers where their packets are.
+    /// Looks up one schema's rows with `classify` and puts the answers at the places of their packets.
     ///
     /// If every packet has a row there, `classify` writes to `by_packet` itself and nothing is copied. Otherwise it
-    /// writes to `by_row`, which keeps its memory, and [`Batch::scatter`] does the rest. `classify` gets answers of
-    /// `None`, one a row; it is not called without rows.
+    /// writes to `by_row`, which keeps its memory, and [`Batch::scatter`] does the rest. `classify` gets one answer per
+    /// row, each of them `None`; it is not called without rows.
     ///
     /// # Panics
-    /// If there is no schema of this index, or not one place a packet.
+    /// If there is no schema of this index, or `by_packet` does not have one element per packet.
     #[inline]
     pub fn look_up(
         &self,
@@ -360,13 +360,13 @@ impl Batch {
         self.scatter(schema, by_row, by_packet);
     }
 
-    /// Puts the answers for one schema's rows where their packets are.
+    /// Puts the answers for one schema's rows at the places of their packets.
     ///
     /// Places of packets that have no row there stay as they are. For example, of three packets the first and the third
     /// are IPv4. Then `scatter(0, &[a, b], out)` sets `out[0]` to `a` and `out[2]` to `b`.
     ///
     /// # Panics
-    /// If there is no schema of this index, or not one answer a row, or not one place a packet.
+    /// If there is no schema of this index, `answers` does not have one element per row, or `by_packet` one per packet.
     pub fn scatter(&self, schema: usize, answers: &[Option<Match>], by_packet: &mut [Option<Match>]) {
         let packets = &self.groups[schema].packets;
         assert_eq!(answers.len(), packets.len(), "one answer a row");

@@ -8,13 +8,13 @@ use firstmatch_core::schema::{Family, Field, Schema, Source};
 use super::headers::{Place, SourceSet, WORDS, ZERO, place};
 use super::{Headers, Outcome};
 
-/// Extractor for one schema: says what outcome a packet has there and fills its row of keys.
+/// Extractor for one schema: returns the outcome that a packet has there, and fills its row of keys.
 #[derive(Clone, Debug)]
 pub struct Extractor {
     schema: Schema,
     /// Family that packets must have, if the schema has fields that depend on it.
     family: Option<Family>,
-    /// Header fields that packets must show or lack: all that are read, or those that rules test.
+    /// Header fields that packets must show or lack: all that are read, or only the fields that rules test.
     needed: SourceSet,
     /// Fields of `needed` whose schema field is not optional.
     required: SourceSet,
@@ -49,7 +49,7 @@ impl Extractor {
         let mut family = schema.family();
         for field in schema.fields() {
             if family.is_none() && matches!(field.source(), Some(Source::Src | Source::Dst)) {
-                // Without a family of its own, the width of its addresses shows it.
+                // The schema has no family of its own, but the width of its addresses shows one.
                 family = Some(if field.width() < 128 { Family::Ipv4 } else { Family::Ipv6 });
             }
         }
@@ -74,7 +74,7 @@ impl Extractor {
                 let back = from_the_right as usize;
                 if back < count { (first + count - 1 - back) as u8 } else { ZERO as u8 }
             };
-            // A field that starts inside a word has only that word, so the words from `low` on are right for all.
+            // A field that starts inside a word lies in that word only, so the words from `low` on are right for all.
             let at = word.shift + shift;
             let (low, high) = (part(at / 32), part(at / 32 + 1));
             // Bits further left in a shared word belong to another field.
@@ -93,8 +93,8 @@ impl Extractor {
     /// The addresses are needed in any case, so that a packet with a broken IP header is always unknown. For example,
     /// with the one rule `permit src 10.0.0.0/8` a fragment without ports is classified.
     ///
-    /// A field that a packet hides and no rule tests has a value of no meaning in its row. The value is absent, or 0 if
-    /// the field is not optional. Rules inserted later must therefore not be looked up with these rows. They need a new
+    /// If a packet hides a field that no rule tests, the field's value in its row is meaningless: absent, or 0 if the
+    /// field is not optional. Rules inserted later must therefore not be looked up with these rows. They need a new
     /// extractor, or one of [`Extractor::new`] from the beginning.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl Extractor {
         let all = Self::new(schema)?;
         let mut tested = SourceSet::ADDRESSES;
         for rule in rules.iter().filter(|rule| rule.family.is_none() || rule.family == schema.family()) {
-            // A condition without a test for the family never holds there, and neither does its rule.
+            // A condition without a test for the family never holds in it, so the rule never matches there.
             if rule.conditions.iter().all(|condition| condition.tests_for(schema.family()).next().is_some()) {
                 for condition in rule.conditions.iter() {
                     tested = tested.union(SourceSet::of(&[all.sources[condition.field]]));
@@ -114,7 +114,7 @@ impl Extractor {
         Ok(Self { needed, required, ..all })
     }
 
-    /// Returns the extractor for a schema whose rows come from elsewhere than packets.
+    /// Returns the extractor for a schema whose rows do not come from packets.
     ///
     /// No packet with headers is classified. Its outcome is [`Outcome::LacksField`], [`Outcome::OtherFamily`] or the
     /// reason why it has no family.
@@ -129,7 +129,7 @@ impl Extractor {
         &self.schema
     }
 
-    /// Returns the family that packets must have; `None` where no field depends on it.
+    /// Returns the family that packets must have; `None` if no field depends on it.
     pub fn family(&self) -> Option<Family> {
         self.family
     }
@@ -141,7 +141,7 @@ impl Extractor {
 
     /// Returns the header fields that a packet must show or be known to lack.
     ///
-    /// They are all that fill the schema's fields, or of these the addresses and those that rules test.
+    /// They are all header fields that fill the schema's fields, or only the addresses and the fields that rules test.
     pub fn needed(&self) -> SourceSet {
         self.needed.intersection(SourceSet::ALL)
     }
@@ -181,7 +181,7 @@ impl Extractor {
 
     /// Fills the key words of `row`, and leaves the words behind them as they are.
     ///
-    /// The row has a meaning only if the packet's outcome is a classified one.
+    /// The row is meaningful only if the packet's outcome is a classified one.
     #[inline]
     pub fn fill(&self, headers: &Headers, row: &mut [u32]) {
         for (op, word) in self.words.iter().zip(row) {
@@ -207,7 +207,7 @@ impl Extractor {
     }
 }
 
-/// Error that says that packets cannot fill a schema.
+/// Error: packets cannot fill a schema.
 ///
 /// A field has no header field to come from, or is too narrow for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,9 +17,9 @@ const FEW: usize = 3;
 impl Batch {
     /// Adds whole frames of interface 0, in order.
     ///
-    /// It does the same as [`Batch::push_frame`] for each frame and is faster. The frames ahead are prefetched, eight
-    /// are recognised side by side, and the rows of one schema are filled after those of another. So no branch depends
-    /// on the protocol of the frame before.
+    /// It does the same as [`Batch::push_frame`] for each frame and is faster. The next frames are prefetched, eight
+    /// frames are recognised side by side, and the rows of one schema are filled after those of another. So no branch
+    /// depends on the protocol of the frame before.
     ///
     /// ```
     /// use firstmatch_core::Schema;
@@ -63,12 +63,12 @@ impl Batch {
             frames.iter().for_each(|frame| _ = self.push_frame(link, frame, frame.len() as u32));
             return;
         }
-        // Reserved by the first chunk, so that later ones allocate nothing, however many of their frames are uncommon.
+        // Reserved in the first chunk, so that later ones allocate nothing, however many of their frames are uncommon.
         self.uncommon.clear();
         self.uncommon.reserve(CHUNK);
         let mut kinds = [UNCOMMON; CHUNK];
         self.plan.recognised.of_all(self.level, frames, &mut kinds);
-        // Places without a frame are like the first, so that all can be compared together.
+        // Elements without a frame copy the first one, so that all can be compared together.
         let first = kinds[0];
         kinds.iter_mut().skip(frames.len()).for_each(|kind| *kind = first);
         let (any, all) = kinds.iter().fold((0, u8::MAX), |(any, all), &kind| (any | kind, all & kind));
@@ -86,8 +86,8 @@ impl Batch {
 
     /// Adds the rows of frames of any kinds.
     ///
-    /// The frames of one schema are read after those of another, each in order of arrival. So the branches for a family
-    /// are predicted in mixed traffic, too.
+    /// The frames of one schema are read after those of another, each in order of arrival. So the branches on the
+    /// family are predicted in mixed traffic, too.
     #[inline(never)]
     fn push_mixed(&mut self, frames: &[&[u8]], kinds: &[u8; CHUNK], first: usize) {
         let mut targets = [NO_TARGET; CHUNK];
@@ -116,14 +116,14 @@ impl Batch {
             let list = &lists[target][..counts[target].min(CHUNK)];
             if let Some(before) = list.iter().position(|&of| of == at).filter(|_| target != usize::from(NO_TARGET)) {
                 let words = keys.row_mut(packets.len() - list.len() + before);
-                // The kind that it got first may be of longer rows, but padding must be zero.
+                // The row was filled for another kind, which may have more words, but padding must be zero.
                 words.fill(0);
                 extractor.fill(headers, words);
             }
         }
     }
 
-    /// Adds the rows of frames of one target, in an order.
+    /// Adds the rows of frames of one target, in the given order.
     ///
     /// Uncommon frames get the row of any kind, because a branch for them would be mispredicted.
     #[inline(always)]

@@ -4,7 +4,7 @@ use firstmatch_core::schema::{Family, Source};
 
 use super::Outcome;
 
-/// Index of the source address in [`Headers::words`]; the next constants are of other fields.
+/// Index of the source address in [`Headers::words`]; the next constants are for other fields.
 ///
 /// A field of several words has its most significant one first. Fields of one or two bytes that packets hold side by
 /// side share a word.
@@ -30,7 +30,7 @@ pub(super) const METADATA: usize = 20;
 pub(super) const IN_PORT: usize = 22;
 /// Type of the routing headers, then a bit for each extension header in the low byte.
 pub(super) const EXT: usize = 23;
-/// Bytes on the wire that are missing behind the captured ones; no field.
+/// Number of bytes on the wire that the capture lacks; not a field.
 pub(super) const CUT: usize = 24;
 /// Time to live of IPv4 or hop limit of IPv6.
 pub(super) const TTL: usize = 25;
@@ -49,9 +49,9 @@ pub(super) struct Place {
     /// Index of the first word, and number of words.
     pub(super) first: usize,
     pub(super) count: usize,
-    /// Bits to the right of the field in its word; 0 where it has several words.
+    /// Number of bits to the right of the field in its word; 0 if it has several words.
     pub(super) shift: u32,
-    /// Width in bits: that of IPv6, where the families differ.
+    /// Width in bits; if the families differ, that of IPv6.
     pub(super) bits: u32,
 }
 
@@ -181,14 +181,14 @@ pub struct Headers {
     pub(super) present: SourceSet,
     pub(super) absent: SourceSet,
     pub(super) family: Option<Family>,
-    /// Reason why fields are neither present nor absent; `Complete` where there are none.
+    /// Reason why fields are neither present nor absent; `Complete` if none is unknown.
     pub(super) reason: Outcome,
     /// Whether fields are absent because this is a later fragment.
     pub(super) layer3: bool,
 }
 
 impl Headers {
-    /// Returns headers in which nothing is known but the fields that every packet has.
+    /// Returns headers in which only the fields that every packet has are known.
     #[inline]
     pub(super) fn new(in_port: u32, metadata: u64) -> Self {
         let mut headers = Self {
@@ -207,7 +207,7 @@ impl Headers {
 
     /// Returns the headers of a packet known by its 5-tuple alone, as a trace line states it.
     ///
-    /// The ports are present whatever the protocol, and the fields that a trace cannot state are absent. Interface and
+    /// The ports are present whatever the protocol, and fields that a trace cannot state are absent. Interface and
     /// metadata are 0. Bits of an address beyond its family's width are dropped.
     pub fn of_five_tuple(family: Family, src: u128, dst: u128, sport: u16, dport: u16, proto: u8) -> Self {
         let mut headers = Self::new(0, 0);
@@ -234,7 +234,7 @@ impl Headers {
         self
     }
 
-    /// Returns the same headers with the number `metadata` beside them.
+    /// Returns the same headers with the metadata `metadata`.
     #[must_use]
     pub fn with_metadata(mut self, metadata: u64) -> Self {
         self.words[METADATA] = (metadata >> 32) as u32;
@@ -263,22 +263,22 @@ impl Headers {
         self.family
     }
 
-    /// Returns the header fields that are there.
+    /// Returns the header fields that are present.
     pub fn present(&self) -> SourceSet {
         self.present
     }
 
-    /// Returns the header fields known not to be there.
+    /// Returns the header fields known to be absent.
     pub fn absent(&self) -> SourceSet {
         self.absent
     }
 
-    /// Returns the header fields that may or may not be there; [`Headers::reason`] says why.
+    /// Returns the header fields that may or may not be there; [`Headers::reason`] has the reason.
     pub fn unknown(&self) -> SourceSet {
         SourceSet::ALL.minus(self.present).minus(self.absent)
     }
 
-    /// Returns the reason why fields are unknown; [`Outcome::Complete`] where none is.
+    /// Returns the reason why fields are unknown; [`Outcome::Complete`] if none is.
     pub fn reason(&self) -> Outcome {
         self.reason
     }

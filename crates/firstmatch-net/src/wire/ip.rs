@@ -1,4 +1,4 @@
-//! Parser of IP and of the headers behind it, total like that of the link.
+//! Parser of IP and of the headers after it; total, like the parser of the link.
 
 use firstmatch_core::policy::Fragments;
 use firstmatch_core::schema::{ExtensionHeader, Family, Source};
@@ -11,7 +11,7 @@ use super::{Config, Headers, Outcome};
 
 pub(super) const IPV4_ADDRESSES: SourceSet = SourceSet::of(&[Source::Ipv4Src, Source::Ipv4Dst]);
 const FLAGS: SourceSet = SourceSet::of(&[Source::TcpFlags]);
-/// Fields that every IP header states in one place.
+/// Fields that every IP header has in one place.
 const STATED: SourceSet = SourceSet::of(&[Source::IpDscp, Source::Dscp, Source::Ttl]);
 const LENGTH: SourceSet = SourceSet::of(&[Source::Length]);
 const FRAGMENTED: SourceSet = SourceSet::of(&[Source::Fragment]);
@@ -41,13 +41,13 @@ pub(super) fn be16(bytes: [u8; 2]) -> u16 {
     u16::from_be_bytes(bytes)
 }
 
-/// Returns the bytes from `at` on; none where the slice ends before.
+/// Returns the bytes from `at` on; empty if the slice ends before.
 #[inline]
 pub(super) fn from(bytes: &[u8], at: usize) -> &[u8] {
     bytes.get(at..).unwrap_or_default()
 }
 
-/// Whether a header of another version stands where one of `version` should.
+/// Whether the header is of another version than `version`.
 #[inline]
 fn contradicts(packet: &[u8], version: u8) -> bool {
     packet.first().is_some_and(|first| first >> 4 != version)
@@ -65,7 +65,7 @@ pub(super) fn ipv4(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome
     if head_len < 20 || (total != 0 && total < head_len) {
         return Outcome::Malformed;
     }
-    // A header whose options are cut off is unknown as a whole, like one that is cut anywhere else.
+    // If a header's options are cut off, the whole header is unknown, as if it were cut anywhere else.
     if packet.len() < head_len {
         return Outcome::Truncated;
     }
@@ -91,7 +91,7 @@ pub(super) fn ipv4(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome
 /// Value of [`Source::Fragment`] in a fragment after the first.
 const LATER: u32 = 2;
 
-/// Sets the length of the packet, unless it is 0, which states none.
+/// Sets the length of the packet, unless it is 0, which means that none is stated.
 ///
 /// Returns `outcome`, or `Malformed` if it is `Complete` while the length is unknown.
 #[inline]
@@ -116,7 +116,7 @@ fn later_fragment(config: &Config, out: &mut Headers) -> Outcome {
     }
 }
 
-/// Bytes behind an IP header, as far as they were captured, padding included.
+/// Captured bytes after an IP header, padding included.
 #[derive(Clone, Copy)]
 struct Body<'a> {
     bytes: &'a [u8],
@@ -125,7 +125,7 @@ struct Body<'a> {
 }
 
 impl Body<'_> {
-    /// Returns the reason why the first `n` bytes are not there.
+    /// Returns the reason why the first `n` bytes are missing.
     #[cold]
     fn why_not(self, n: usize, more_fragments: bool) -> Outcome {
         match self.len {
@@ -142,7 +142,7 @@ impl Body<'_> {
     }
 }
 
-/// Reads the transport header; `icmp` is the family's number of ICMP.
+/// Reads the transport header; `icmp` is the family's protocol number of ICMP.
 #[inline]
 fn upper(proto: u8, icmp: u8, body: Body<'_>, more_fragments: bool, out: &mut Headers) -> Outcome {
     match proto {
@@ -171,7 +171,7 @@ fn upper(proto: u8, icmp: u8, body: Body<'_>, more_fragments: bool, out: &mut He
 
 /// Whether `next` is the number of an extension header in IANA's registry, except for ESP.
 ///
-/// ESP ends the chain and counts as the protocol, as is usual, because the bytes behind it are encrypted.
+/// ESP ends the chain and counts as the protocol, as is usual, because the bytes after it are encrypted.
 #[inline]
 pub(super) const fn is_extension(next: u8) -> bool {
     is_walked(next) || matches!(next, 135 | 139 | 140 | 253 | 254)
@@ -202,7 +202,7 @@ impl Walked {
         self.bits |= bit;
     }
 
-    /// Sets the fields that a whole chain, which ends with `proto`, makes known.
+    /// Sets the fields that are known once the whole chain, which ends with `proto`, is known.
     ///
     /// `fragment` is the value of [`Source::Fragment`].
     #[inline]

@@ -14,27 +14,27 @@ use firstmatch_core::raw::{LANES, Lanes, LanesKernel, Level, with_lanes};
 
 use super::ip::is_extension;
 
-/// Number of kinds; the index has a bit for the family, a bit for a VLAN tag and two for what is behind IP.
+/// Number of kinds; the index has one bit for the family, one for a VLAN tag and two for the fields after IP.
 pub(super) const KINDS: usize = 16;
 /// Index of a frame that is not common.
 pub(super) const UNCOMMON: u8 = KINDS as u8;
 pub(super) const IPV6_BIT: u8 = 8;
-/// Bit for a tag; it is the length of one, too.
+/// Bit for a tag; it equals the length of a tag, too.
 pub(super) const TAG_BIT: u8 = 4;
-/// Groups of protocols by the fields behind IP.
+/// Groups of protocols by the fields after IP.
 const NOTHING: u8 = 0;
 const PORTS_ONLY: u8 = 1;
 const PORTS_AND_FLAGS: u8 = 2;
 const TYPE_AND_CODE: u8 = 3;
 /// A protocol of IPv4 and one of IPv6 for each group.
 pub(super) const SAMPLES: [[u8; 2]; 4] = [[47, 59], [17, 17], [6, 6], [1, 58]];
-/// Bytes behind IP that are read, by group of protocols.
+/// Number of bytes after IP that are read, by group of protocols.
 const NEEDED: [u8; 4] = [0, 4, 14, 2];
 /// Place of the ether type in an untagged frame.
 pub(super) const TYPE: usize = 12;
 /// Number of bytes from the ether type to the ports of IPv4.
 pub(super) const IPV4_BYTES: usize = 26;
-/// Bytes that every common frame has, with a tag or without.
+/// Number of bytes that every common frame has, with a tag or without.
 pub(super) const LEAST: usize = TYPE + 4 + IPV4_BYTES;
 
 /// Ether type, version and header length, in the first four bytes; the first byte is lowest.
@@ -46,8 +46,8 @@ const FRAGMENT: u32 = 0xff3f;
 
 /// Bounds of common frames, by family and protocol.
 ///
-/// An entry has the kind without a tag in its lowest byte, the least bytes from the ether type on in the next one, and
-/// above them a length that the IP header must exceed.
+/// An entry has the kind without a tag in its lowest byte, and the minimum bytes from the ether type on in the next
+/// one. The bits above are a length that the IP header must exceed.
 #[derive(Clone, Debug)]
 pub(super) struct Kinds {
     bounds: Box<[u32; 512]>,
@@ -79,7 +79,7 @@ impl Kinds {
         if (is_ipv4 | is_ipv6) & is_whole { bounds as u8 | (u8::from(is_tagged) * TAG_BIT) } else { UNCOMMON }
     }
 
-    /// Finds the kinds of frames, as [`Kinds::of`] does; places without a frame get any kind.
+    /// Finds the kinds of frames like [`Kinds::of`]; elements without a frame get any kind.
     #[inline(always)]
     pub(super) fn of_all<const N: usize>(&self, level: Level, frames: &[&[u8]], kinds: &mut [u8; N]) {
         const { assert!(N.is_multiple_of(LANES)) };
@@ -101,12 +101,12 @@ fn bounds(is_ipv6: bool, protocol: u8, is_kind: &impl Fn(u8) -> bool) -> u32 {
     };
     let index = group | if is_ipv6 { IPV6_BIT } else { 0 };
     if is_ipv6 && is_extension(protocol) || !is_kind(index) {
-        // No header states more.
+        // No header states a larger length.
         return u32::from(u16::MAX) << 16;
     }
     let needed = NEEDED[usize::from(group)];
     let header = if is_ipv6 { 40 } else { 20 };
-    // Words are loads of four bytes. IPv6 states the length behind its header, and 0 states nothing.
+    // Words are loads of four bytes. IPv6 states the length after its header, and 0 means that none is stated.
     let stated = if is_ipv6 { u32::from(needed.max(1)) } else { u32::from(needed) + 20 };
     let bytes = 2 + header + u32::from(needed.max(4));
     u32::from(index) | bytes << 8 | (stated - 1) << 16
@@ -135,7 +135,7 @@ impl LanesKernel for OfAll<'_, '_> {
     }
 }
 
-/// Returns the sixteen bytes from the place of the ether type on, or zeros if the frame is too short to be common.
+/// Returns the sixteen bytes from the ether type on, or zeros if the frame is too short to be common.
 #[inline(always)]
 fn head(frame: &[u8]) -> &[u8; 16] {
     const NONE: &[u8; 16] = &[0; 16];
@@ -146,7 +146,7 @@ fn head(frame: &[u8]) -> &[u8; 16] {
 #[inline(always)]
 fn eight<L: Lanes>(lanes: L, bounds: &[u32; 512], frames: &[&[u8]; LANES]) -> [u8; LANES] {
     let heads = frames.map(head);
-    // Longer frames than that are whole as well.
+    // Longer frames are whole as well.
     let left = lanes.words(frames.map(|frame| frame.len().min(0xffff) as u32));
     let [a, b, c, d] = lanes.columns(heads);
     let word = |word: u32| lanes.splat(word);

@@ -1,6 +1,6 @@
-//! Links without an Ethernet header: what their headers say is behind them.
+//! Links without an Ethernet header, and the packets that their headers announce.
 //!
-//! Like the parser's, the functions here are total over slices.
+//! Like the functions of the parser, those here are total over slices.
 
 use super::ip::{be16, from};
 use super::{LinkType, Outcome};
@@ -11,9 +11,9 @@ pub(super) const ETHER_FIRST: u16 = 0x0600;
 /// Content of a frame, as its link header states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inside<'f> {
-    /// IP of this version; `None` where the packet itself states it.
+    /// IP of this version; `None` if only the packet itself states it.
     Ip(Option<u8>, &'f [u8]),
-    /// Packet of an ether type; `None` where the frame ends before it.
+    /// Packet of an ether type; `None` if the frame ends before it.
     Type(Option<u16>, &'f [u8]),
     /// Anything else.
     NotIp,
@@ -31,7 +31,7 @@ pub(super) enum Inside<'f> {
 /// | PPP of pppd | direction in place of `ff`, then `03` and PPP |
 /// | Cisco HDLC | address, control, ether type |
 /// | PFLOG | its length, protocol family and more, filled up to 4 bytes |
-/// | NFLOG | family, version 0, resource, then values of which one is the packet |
+/// | NFLOG | family, version 0, resource, then values, one of which is the packet |
 pub(super) fn inside(link: LinkType, frame: &[u8]) -> Inside<'_> {
     match link {
         LinkType::Ipv4 => Inside::Ip(Some(4), frame),
@@ -61,7 +61,7 @@ pub(super) fn inside(link: LinkType, frame: &[u8]) -> Inside<'_> {
     }
 }
 
-/// Returns IP of the version that a protocol family names.
+/// Returns IP of the version that a protocol family stands for.
 fn of_family(family: u32, packet: &[u8]) -> Inside<'_> {
     match family {
         2 => Inside::Ip(Some(4), packet),
@@ -126,7 +126,7 @@ fn pflog(frame: &[u8]) -> Inside<'_> {
 
 /// Reads the header of Linux's netfilter log: values with lengths and types in the byte order of the machine.
 ///
-/// Types are below 256, so that the byte of a type that is zero shows the order.
+/// Types are below 256, so the zero byte of a type shows the order.
 fn nflog(frame: &[u8]) -> Inside<'_> {
     const PAYLOAD: u8 = 9;
     let Some((&[family, version, ..], mut rest)) = frame.split_first_chunk::<4>() else {

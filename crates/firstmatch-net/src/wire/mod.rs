@@ -1,13 +1,13 @@
 //! Header parsing: frames become [`Headers`], headers become rows of words.
 //!
-//! [`parse`] finds the headers that are there, once, whatever the rules test. An [`Extractor`] is for one schema: it
+//! [`parse`] finds the headers of a frame, once, whatever the rules test. An [`Extractor`] is for one schema: it
 //! returns the packet's [`Outcome`] *for that schema* and fills its row. A field that the schema lacks never makes a
 //! packet unknown. A [`Batch`] does both for the schemas of a rule set and sorts packets by family.
 //!
 //! A schema needs all its fields, unless the rules are known: [`Batch::for_rules`] needs the fields that rules test.
 //! For example, with the one rule `permit src 10.0.0.0/8` a fragment without its ports is then classified.
-//! [`Batch::new`] is for rules that change while packets are read, because it needs more fields than rules test and so
-//! fails closed.
+//! [`Batch::new`] is for rules that change while packets are read. It needs more fields than rules test, so it fails
+//! closed.
 //!
 //! # Headers that are read
 //!
@@ -36,14 +36,14 @@
 //!
 //! A [`Batch`] reads most traffic without [`Headers`]. A frame is common if it is Ethernet with at most one VLAN tag
 //! around IPv4 without options or IPv6 without extension headers, and no fragment. The stated length and the captured
-//! bytes must hold the ports, TCP flags or ICMP type. Outcome, schema and places of the key words are then known from
-//! the protocol, so a few loads from the frame fill the row. [`Batch::push_frames`] recognises eight frames side by side
-//! where the machine has AVX2, and is the fastest. Rows, records and outcomes are equal either way. Rows with the interface or the metadata are
-//! always filled from [`Headers`], because a frame holds neither.
+//! bytes must hold the ports, TCP flags or ICMP type. The protocol then determines outcome, schema and places of the
+//! key words, so a few loads from the frame fill the row. [`Batch::push_frames`] recognises eight frames side by side
+//! if the machine has AVX2, and is the fastest. Rows, records and outcomes are equal either way. Rows with the
+//! interface or the metadata are always filled from [`Headers`], because a frame holds neither.
 //!
 //! # OpenFlow's reading
 //!
-//! The header fields from [`Source::Ipv4Src`] on are those of OpenFlow 1.x, with the reading of version 1.0:
+//! The header fields from [`Source::Ipv4Src`] on are those of OpenFlow 1.x, read as version 1.0 reads them:
 //!
 //! - They belong to the packet that the ether type behind all VLAN tags names. Behind an MPLS label or a PPP header
 //!   they are absent, so the rest of such a frame makes no packet unknown. [`Source::MplsLabel`] is the outermost
@@ -51,21 +51,21 @@
 //! - ARP for IPv4 has its protocol addresses in `ipv4_src` (sender) and `ipv4_dst` (target), and the low byte of its
 //!   operation in `ip_proto`. To schemas of IP it is [`Outcome::NotIp`].
 //! - IPv6 has `ip_proto`, `ip_dscp` and ports, but no IPv4 addresses. ICMP has no ports.
-//! - A frame of any other ether type has none of them, and is classified. An 802.3 frame has the ether type of its
-//!   SNAP header, or 0x05ff without one.
-//! - To these fields a frame ends at a VN-Tag, E-Tag or the tag of a provider backbone bridge, whose ether type it has.
-//!   A VLAN tag behind it counts, if it is the first.
-//! - Where a link has no Ethernet header, its addresses are absent and the ether type is that of the IP version. Linux
-//!   cooked captures keep the ether type, and the sender's address where it has 6 bytes. 802.11 has both addresses.
+//! - A frame of any other ether type has none of them, and is classified. An 802.3 frame has the ether type of its SNAP
+//!   header, or 0x05ff without one.
+//! - For these fields a frame ends at a VN-Tag, an E-Tag or the tag of a provider backbone bridge, and has the ether
+//!   type of that tag. A VLAN tag after it counts, if it is the first.
+//! - If a link has no Ethernet header, its addresses are absent and the ether type is that of the IP version. Linux
+//!   cooked captures keep the ether type, and the sender's address if it has 6 bytes. 802.11 has both addresses.
 //! - The interface is the number that the capture gives it, or the index in the header of Linux cooked captures of
 //!   version 2. The metadata is [`Config::metadata`], or the number that [`Headers::with_metadata`] sets.
 //!
 //! # Fragments
 //!
-//! A first fragment has its ports, if it is long enough for them. The ports of a later one are unknown, or absent where
-//! the policy says [`Fragments::Layer3`]. Its protocol is known in IPv4, where fragments of different protocols never
-//! meet. In IPv6 the receiver believes the first fragment alone (RFC 8200, section 4.5). The protocol of a later one is
-//! therefore unknown too, unless the policy says `Layer3`.
+//! A first fragment has its ports, if it is long enough for them. The ports of a later fragment are unknown, or absent
+//! if the policy says [`Fragments::Layer3`]. Its protocol is known in IPv4, where fragments of different protocols
+//! never meet. In IPv6 the receiver believes only the first fragment (RFC 8200, section 4.5). The protocol of a later
+//! one is therefore unknown, too, unless the policy says `Layer3`.
 //!
 //! [`Source::Ipv4Src`]: firstmatch_core::schema::Source::Ipv4Src
 //! [`Source::MplsLabel`]: firstmatch_core::schema::Source::MplsLabel
@@ -93,7 +93,7 @@ pub use headers::{Headers, SourceSet};
 pub use outcome::Outcome;
 pub use parse::{parse, parse_into, parse_on};
 
-/// Type of link header, which says what a frame starts with.
+/// Type of link header, which decides how a frame begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkType {
     /// Ethernet (1).
@@ -108,7 +108,7 @@ pub enum LinkType {
     Loopback,
     /// OpenBSD loopback (108): a protocol family in network byte order.
     OpenBsdLoop,
-    /// Linux cooked capture (113), which capturing on all interfaces gives.
+    /// Linux cooked capture (113), the format of captures on all interfaces.
     LinuxSll,
     /// Linux cooked capture, version 2 (276).
     LinuxSll2,
@@ -193,7 +193,7 @@ impl LinkType {
         }
     }
 
-    /// Returns the name of the link type; `None` where the list of common ones has none.
+    /// Returns the name of the link type; `None` if the list of common ones lacks it.
     pub const fn name(self) -> Option<&'static str> {
         Some(match self.number() {
             0 => "BSD loopback",
@@ -254,11 +254,11 @@ impl fmt::Display for LinkType {
 pub struct Config {
     /// Treatment of fragments other than the first.
     pub fragments: Fragments,
-    /// Most extension headers of an IPv6 packet. One with more is unknown ([`Outcome::ExtensionCap`]).
+    /// Maximum number of extension headers of an IPv6 packet; with more it is unknown ([`Outcome::ExtensionCap`]).
     pub max_extension_headers: usize,
-    /// Most tags of a frame; one with more is unknown ([`Outcome::VlanCap`]).
+    /// Maximum number of tags of a frame; with more it is unknown ([`Outcome::VlanCap`]).
     pub max_vlan_tags: usize,
-    /// Most MPLS labels that are read through.
+    /// Maximum number of MPLS labels that are read through.
     ///
     /// A frame with more is unknown to schemas of IP ([`Outcome::MplsCap`]).
     pub max_mpls_labels: usize,

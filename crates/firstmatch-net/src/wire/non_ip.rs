@@ -1,6 +1,6 @@
 //! Headers between the ether type and IP, or in place of IP: MPLS, PPP over Ethernet, ARP.
 //!
-//! Like the parser's, the functions here are total over slices.
+//! Like the functions of the parser, those here are total over slices.
 
 use firstmatch_core::schema::Source;
 
@@ -38,13 +38,15 @@ pub(super) fn mpls(config: &Config, mut rest: &[u8], out: &mut Headers) -> Outco
     }
 }
 
-/// Returns the version of the IP packet behind a label stack, `len` bytes long on the wire with what follows it.
+/// Returns the version of the IP packet after a label stack, `len` bytes long on the wire with the bytes that follow
+/// it.
 ///
 /// Nothing states what a stack carries (RFC 4928). The address of a frame in a pseudowire may begin with the nibble 4
-/// or 6, too. IPv4 has a header checksum, and no more bytes than there are. IPv6 has no checksum, so that its length
-/// must leave no more than padding behind the packet.
+/// or 6, too. IPv4 has a header checksum, and states no more bytes than there are. IPv6 has no checksum, so its length
+/// must leave no more than padding after the packet.
 fn version(packet: &[u8], len: usize) -> Result<u8, Outcome> {
-    /// Most bytes behind an IPv6 packet: padding of a short frame, its check sequence, trailers of switches.
+    /// Maximum number of bytes after an IPv6 packet: padding of a short frame, its check sequence, trailers of
+    /// switches.
     const PADDING: usize = 64;
     let first = *packet.first().ok_or(Outcome::Truncated)?;
     let (version, head_len) = match first >> 4 {
@@ -60,7 +62,7 @@ fn version(packet: &[u8], len: usize) -> Result<u8, Outcome> {
     let stated = |at: usize| words().nth(at).map_or(0, usize::from);
     let is_ip = if version == 4 {
         let sum = words().map(u64::from).sum::<u64>();
-        // A sum of 0 is that of zeros alone, so that its rest is never 0 here.
+        // The sum is never 0, because the version is not, so a remainder of 0 means a right checksum.
         sum % 0xffff == 0 && (stated(1) == 0 || (head_len..=len).contains(&stated(1)))
     } else {
         let end = head_len + stated(2);
@@ -69,7 +71,7 @@ fn version(packet: &[u8], len: usize) -> Result<u8, Outcome> {
     if is_ip { Ok(version) } else { Err(Outcome::NotIp) }
 }
 
-/// Reads the first `len` bytes of `rest`, behind which there is only padding.
+/// Reads the first `len` bytes of `rest`; only padding follows them.
 pub(super) fn bounded(
     rest: &[u8],
     len: u16,
@@ -117,7 +119,7 @@ pub(super) fn ppp(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome 
     }
 }
 
-/// Reads ARP as OpenFlow 1.0 does; to everything else ARP is not IP.
+/// Reads ARP as OpenFlow 1.0 does; for all other fields ARP is not IP.
 ///
 /// The low byte of the operation is the protocol. ARP for IPv4 has its protocol addresses as the IPv4 addresses.
 pub(super) fn arp(packet: &[u8], out: &mut Headers) {

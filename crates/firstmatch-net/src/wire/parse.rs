@@ -14,7 +14,7 @@ const ETH_ADDRESSES: SourceSet = SourceSet::of(&[Source::EthSrc, Source::EthDst]
 const TYPE: SourceSet = SourceSet::of(&[Source::EthType]);
 /// Fields that a packet without a link layer lacks.
 const LINK: SourceSet = VLAN_TAG.union(ETH_ADDRESSES).union(LABEL);
-/// Fields that a frame lacks if its ether type is none that is read.
+/// Fields that a frame lacks if its ether type is not one that is read.
 const NOTHING_INSIDE: SourceSet = LABEL.union(SourceSet::OPENFLOW);
 
 const ETHER_IPV4: u16 = 0x0800;
@@ -29,7 +29,7 @@ const VN_TAG: u16 = 0x8926;
 const E_TAG: u16 = 0x893f;
 /// Tag of a service of a provider backbone bridge (802.1ah).
 const I_TAG: u16 = 0x88e7;
-/// Number that OpenFlow writes where an 802.3 frame has no ether type.
+/// Number that OpenFlow uses if an 802.3 frame has no ether type.
 const ETHER_NONE: u16 = 0x05ff;
 
 /// Finds the headers of one whole frame of interface 0. Never panics, allocates nothing.
@@ -40,8 +40,8 @@ pub fn parse(config: &Config, link: LinkType, frame: &[u8]) -> Headers {
 
 /// Finds the headers of one frame of the interface `interface`, `bytes` long on the wire.
 ///
-/// A frame that names another interface itself, as Linux cooked captures of version 2 do, keeps that one. Of a frame
-/// that the capture cut, `frame` is shorter than `bytes`. Never panics, allocates nothing.
+/// A frame that names another interface itself, as Linux cooked captures of version 2 do, keeps that one. If the
+/// capture cut the frame, `frame` is shorter than `bytes`. Never panics, allocates nothing.
 #[inline]
 pub fn parse_on(config: &Config, interface: u32, link: LinkType, frame: &[u8], bytes: u32) -> Headers {
     let mut headers = Headers::new(interface, config.metadata);
@@ -59,7 +59,7 @@ pub fn parse_into(config: &Config, interface: u32, link: LinkType, frame: &[u8],
     parse_frame(config, link, frame, bytes, out);
 }
 
-/// Finds the headers of one frame; `out` is still as [`Headers::new`] returns it.
+/// Finds the headers of one frame; `out` must be as [`Headers::new`] returns it.
 #[inline(never)]
 pub(super) fn parse_frame(config: &Config, link: LinkType, frame: &[u8], bytes: u32, out: &mut Headers) {
     out.words[CUT] = bytes.saturating_sub(frame.len() as u32);
@@ -91,7 +91,7 @@ fn put_mac(out: &mut Headers, first: usize, [a, b, c, d, e, f]: [u8; 6]) {
 
 /// Reads a frame of any link but Ethernet.
 ///
-/// Out of line, like the other rare ways, because the way of plain IP over Ethernet would be slower beside it.
+/// Not inlined, like the other rare paths, because it would slow down the path of plain IP over Ethernet.
 #[inline(never)]
 fn other_link(config: &Config, link: LinkType, frame: &[u8], out: &mut Headers) -> Outcome {
     match link {
@@ -129,7 +129,7 @@ fn other_link(config: &Config, link: LinkType, frame: &[u8], out: &mut Headers) 
     }
 }
 
-/// Reads what is behind the header of a link without Ethernet addresses.
+/// Reads the packet after the header of a link without Ethernet addresses.
 fn behind(config: &Config, inside: Inside<'_>, out: &mut Headers) -> Outcome {
     out.absent = LINK;
     match inside {
@@ -149,7 +149,7 @@ fn behind(config: &Config, inside: Inside<'_>, out: &mut Headers) -> Outcome {
     }
 }
 
-/// Reads what is behind the header of an 802.11 frame.
+/// Reads the packet after the header of an 802.11 frame.
 fn radio(config: &Config, wlan: Result<Wlan<'_>, Outcome>, out: &mut Headers) -> Outcome {
     let (addresses, content) = match wlan {
         Ok(Wlan::Data { addresses, content }) => (addresses, content),
@@ -194,9 +194,9 @@ fn untyped(out: &mut Headers) -> Outcome {
     Outcome::NotIp
 }
 
-/// Reads IP that no ether type announces, of `version`.
+/// Reads IP of `version` that no ether type announces.
 ///
-/// `version` is `None` where the packet has no first byte that would show it.
+/// `version` is `None` if the packet has no first byte that would show it.
 fn bare(config: &Config, version: Option<u8>, packet: &[u8], out: &mut Headers) -> Outcome {
     let ether_type = match version {
         None => return Outcome::Truncated,
@@ -220,8 +220,8 @@ fn cooked_source(len: u16, address: [u8; 6], out: &mut Headers) {
 
 /// Reads a cooked capture from its ether type on.
 ///
-/// Frame relay (770), 802.11 with a radio header (803) and netlink (824) have none: that place of the header means
-/// nothing there, or something else. A number that is too small names what is in its place: 4 is 802.2.
+/// Frame relay (770), 802.11 with a radio header (803) and netlink (824) have no ether type: that place of the header
+/// has no meaning there, or another one. A number too small for an ether type names the content: 4 is 802.2.
 fn cooked(config: &Config, hardware: u16, protocol: u16, rest: &[u8], out: &mut Headers) -> Outcome {
     const LLC: u16 = 4;
     match protocol {
@@ -234,14 +234,14 @@ fn cooked(config: &Config, hardware: u16, protocol: u16, rest: &[u8], out: &mut 
     Outcome::NotIp
 }
 
-/// Returns the number of bytes behind the ether type of a tag, with the next ether type; 0 for what is no tag.
+/// Returns the number of bytes after the ether type of a tag, including the next ether type; 0 if it is not a tag.
 #[inline]
 fn tag_len(ether_type: u16) -> usize {
     match ether_type {
         0x8100 | 0x88a8 | 0x9100 => 4,
         VN_TAG => 6,
         E_TAG => 8,
-        // A service instance, then the two addresses of the frame of a customer.
+        // A service instance, then the two addresses of a customer's frame.
         I_TAG => 18,
         _ => 0,
     }
@@ -258,7 +258,7 @@ fn ether(config: &Config, ether_type: u16, rest: &[u8], out: &mut Headers) -> Ou
 
 /// Reads tags and the packet behind them.
 ///
-/// The first VLAN tag counts. To OpenFlow a frame ends at its first tag of another kind.
+/// The first VLAN tag counts. For OpenFlow a frame ends at its first tag of another kind.
 #[inline(never)]
 fn tagged(config: &Config, mut ether_type: u16, mut rest: &[u8], out: &mut Headers) -> Outcome {
     let (mut tags, mut seen_as) = (0, None);
@@ -337,7 +337,7 @@ fn other_network(config: &Config, ether_type: u16, rest: &[u8], out: &mut Header
     }
 }
 
-/// Makes the fields of OpenFlow absent, behind a header that OpenFlow does not look behind.
+/// Makes the fields of OpenFlow absent, after a header that OpenFlow does not look through.
 fn hide(out: &mut Headers) {
     out.present = out.present.minus(SourceSet::OPENFLOW);
     out.absent = out.absent.union(SourceSet::OPENFLOW);

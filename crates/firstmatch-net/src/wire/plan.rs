@@ -1,10 +1,10 @@
-//! Fast way for common frames: fills the rows of a kind straight from the frame.
+//! Fast path for common frames: fills the rows of a kind straight from the frame.
 //!
 //! A frame is *common* if it is Ethernet with at most one VLAN tag, IPv4 without options or IPv6 without extension
 //! headers, no fragment, and whole as far as fields are read. All common frames of one [`Kind`] have the same fields at
-//! the same places, so outcome, schema and values for absent are known before the frame. [`Kinds`] finds the kind of a
-//! frame. [`Plan::new`] parses one sample of each kind with [`parse_frame`] and keeps the result. Every other frame is
-//! parsed by [`parse_frame`].
+//! the same places, so outcome, schema and values for absent are known in advance. [`Kinds`] finds the kind of a frame.
+//! [`Plan::new`] parses one sample of each kind with [`parse_frame`] and keeps the result. Every other frame is parsed
+//! by [`parse_frame`].
 //!
 //! For example, an untagged TCP segment over IPv4 has its ports 34 bytes from its start. Its row of a 5-tuple is three
 //! loads (source, destination, both ports) and the protocol.
@@ -24,11 +24,11 @@ use super::kinds::{IPV4_BYTES, IPV6_BIT, KINDS, Kinds, SAMPLES, TAG_BIT, TYPE};
 use super::parse::parse_frame;
 use super::{Config, LinkType, Outcome};
 
-/// Number of schemas that the packets of a batch have rows in, at most.
+/// Maximum number of schemas that the packets of a batch have rows in.
 pub(super) const TARGETS: usize = 3;
 /// Target of packets that have no row.
 pub(super) const NO_TARGET: u8 = TARGETS as u8;
-/// Form of the first words of a row, which a function of its own fills.
+/// Form of the first words of a row; each form has its own function that fills them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Head {
     /// Words 0 to 4 are the 5-tuple of IPv4.
@@ -59,7 +59,7 @@ pub(super) struct Kind {
     head: Head,
     /// Mask of both ports, and the values that absent ports have; the source port is in the low half.
     ports: [u64; 2],
-    /// Words behind the head.
+    /// Words after the head.
     words: Box<[Load]>,
 }
 
@@ -70,7 +70,7 @@ struct Load {
     at: u8,
     shift: u8,
     bits: u32,
-    /// Bits that are set in any case: the value for absent, or none.
+    /// Bits that are always set: the value for absent, or none.
     set: u32,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct Plan {
 pub(super) struct Target {
     /// Index of the schema.
     pub(super) schema: u8,
-    /// Form of all rows of common frames, if it is that of one family and has no words behind it.
+    /// Form of all rows of common frames, if it is the form of one family and no words follow it.
     pub(super) row: Head,
 }
 
@@ -172,7 +172,7 @@ impl Plan {
     }
 }
 
-/// Returns the first index of a schema; every schema that a packet has a row in is there.
+/// Returns the first index of a schema; every schema that a packet has a row in is among `schemas`.
 fn target_of(schemas: &[u8; TARGETS], schema: u8) -> u8 {
     schemas.iter().position(|&of| of == schema).map_or(NO_TARGET, |at| at as u8)
 }
@@ -183,7 +183,7 @@ fn is_ipv6(index: u8) -> bool {
     index & IPV6_BIT != 0
 }
 
-/// Returns the indices of the first byte of IP and of the first byte behind its header.
+/// Returns the indices of the first byte of IP and of the first byte after its header.
 fn places(index: u8) -> (u8, u8) {
     let network = if index & TAG_BIT != 0 { 18 } else { 14 };
     (network, network + if is_ipv6(index) { 40 } else { 20 })
@@ -218,7 +218,7 @@ impl Kind {
         Self { group: 0, outcome: Outcome::NotIp, head: Head::Empty, ports, words }
     }
 
-    /// Returns the kind of frames with these headers; `None` if its rows need words that no four bytes hold.
+    /// Returns the kind of frames with these headers; `None` if no four bytes hold one of the words of its rows.
     fn new(index: u8, headers: &Headers, extractor: &Extractor, group: usize, outcome: Outcome) -> Option<Self> {
         let (network, upper) = places(index);
         let ops = if outcome.is_classified() { extractor.words() } else { &[] };
@@ -272,7 +272,8 @@ impl Kind {
         words[10] = at_type[8].into();
     }
 
-    /// Returns both ports, the last four of these bytes, or what stands for absent ones.
+    /// Returns the source and destination port from the last four bytes of `bytes`. A port that frames of this kind
+    /// lack gets its absent value.
     #[inline(always)]
     fn ports<const N: usize>(&self, bytes: &[u8; N]) -> [u32; 2] {
         let ports = u64::from(u32::from_be_bytes(bytes.last_chunk().copied().unwrap_or_default()));
@@ -281,7 +282,7 @@ impl Kind {
         [ports as u32, (ports >> 32) as u32]
     }
 
-    /// Fills the words behind the head of a row.
+    /// Fills the words after the head of a row.
     #[inline(never)]
     pub(super) fn fill_behind(&self, frame: &[u8], row: &mut [u32]) {
         for (load, word) in self.words.iter().zip(row.iter_mut().skip(self.head.words())) {
@@ -333,7 +334,7 @@ fn load_of(op: &WordOp, headers: &Headers, network: u8, upper: u8) -> Option<Loa
         return constant(0);
     }
     let is_ipv6 = headers.family() == Some(Family::Ipv6);
-    // Bits beyond the word come from the next one.
+    // Bits beyond the word come from the next word.
     if u32::from(op.shift) + op.bits.ilog2() > 31 && usize::from(op.high) != ZERO {
         return None;
     }
@@ -361,7 +362,7 @@ fn load_of(op: &WordOp, headers: &Headers, network: u8, upper: u8) -> Option<Loa
         ETH_SRC => (4, 0),
         word if word == ETH_SRC + 1 => (8, 0),
         TTL => (network + if is_ipv6 { 4 } else { 5 }, 0),
-        // IPv6 states the length without its header, which no load adds.
+        // IPv6 states the length without its header, and a load cannot add that.
         LENGTH if is_ipv6 => return None,
         // The field is wider than that of IPv4.
         LENGTH => return Some(Load { at: network, shift: op.shift, bits: op.bits & 0xffff, set: 0 }),

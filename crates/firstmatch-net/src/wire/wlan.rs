@@ -1,6 +1,6 @@
-//! 802.11, bare or behind the header of a radio, and 802.2, which is inside.
+//! 802.11, bare or after the header of a radio, and 802.2 inside it.
 //!
-//! Like the parser's, the functions here are total over slices.
+//! Like the functions of the parser, those here are total over slices.
 
 use super::ip::{be16, from};
 use super::links::{ETHER_FIRST, Inside};
@@ -16,18 +16,18 @@ pub(super) enum Wlan<'f> {
         /// Payload, or the reason why it cannot be read.
         content: Result<&'f [u8], Outcome>,
     },
-    /// Frame for the radio network itself: management, control, or data of no bytes.
+    /// Frame for the radio network itself: management, control, or data without bytes.
     NoData,
 }
 
-/// Reads the header of an 802.11 frame; `is_padded` says that padding up to 4 bytes follows it.
+/// Reads the header of an 802.11 frame; `is_padded` means that padding up to 4 bytes follows it.
 ///
 /// ```text
 /// 0        2         4          10         16         22        24           30   32
 /// control  duration  address 1  address 2  address 3  sequence  [address 4]  [QoS]  [HT control]  payload
 /// ```
 ///
-/// Encrypted payloads and those of several packets (A-MSDU) are not read. A later fragment has none of the headers.
+/// Encrypted payloads and payloads of several packets (A-MSDU) are not read. A later fragment has none of the headers.
 pub(super) fn wlan(frame: &[u8], is_padded: bool) -> Result<Wlan<'_>, Outcome> {
     const DATA: u8 = 2;
     let &[kind, flags] = frame.first_chunk().ok_or(Outcome::Truncated)?;
@@ -64,8 +64,7 @@ pub(super) fn wlan(frame: &[u8], is_padded: bool) -> Result<Wlan<'_>, Outcome> {
 
 /// Returns the ether type in the header of 802.2 with SNAP, and the packet.
 ///
-/// The type is `None` where the header is cut. Anything but a SNAP header without a vendor's number is
-/// [`Inside::NotIp`].
+/// The type is `None` if the header is cut. Anything but a SNAP header without a vendor's number is [`Inside::NotIp`].
 pub(super) fn llc(payload: &[u8]) -> Inside<'_> {
     const SNAP: [u8; 6] = [0xaa, 0xaa, 0x03, 0, 0, 0];
     if SNAP.iter().zip(payload).any(|(expected, byte)| expected != byte) {
@@ -80,9 +79,9 @@ pub(super) fn llc(payload: &[u8]) -> Inside<'_> {
     }
 }
 
-/// Returns the frame behind a radiotap header, and whether its own header is padded.
+/// Returns the frame after a radiotap header, and whether the frame's own header is padded.
 ///
-/// The header has its length, then words of bits for the values that it holds, of which the last has no bit 31. The
+/// The header has its length, then words whose bits show the values that it holds; the last of them has no bit 31. The
 /// first value may be a time of 8 bytes, the next are flags; each is aligned to its size.
 pub(super) fn radiotap(frame: &[u8]) -> Result<(&[u8], bool), Outcome> {
     const TIME: u32 = 1;
