@@ -1,4 +1,4 @@
-//! Command `firstmatch test`: packets with the verdict or the rule that is expected.
+//! Command `firstmatch test`: packets with the expected verdict or rule.
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ use crate::{End, answer_to, diagnostics};
 
 const FORM: &str = "PACKET => permit, deny, mark N, match, line N, label \"TEXT\", unmatched or unknown";
 
-/// What a case expects of its packet.
+/// Expectation of a case about its packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Expected {
     Verdict(Verdict),
@@ -30,7 +30,7 @@ enum Expected {
     Unknown,
 }
 
-/// Packet with what is expected of it.
+/// Packet with the expectation about it.
 struct Case {
     line: u32,
     what: String,
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &TestArgs) -> anyhow::Result<End> {
     Ok(if failed == 0 { End::Done } else { End::BadAnswer })
 }
 
-/// Reads the cases; `None` if some have faults, which are then all shown.
+/// Reads the cases; `None` if some have faults, all of which are then shown.
 fn parse(loaded: &Loaded, config: &Config, name: &str, text: &str) -> Option<Vec<Case>> {
     let (mut cases, mut faults) = (Vec::new(), 0);
     for (line, text) in (1..).zip(text.lines()) {
@@ -124,7 +124,7 @@ fn label(text: &str) -> anyhow::Result<String> {
 }
 
 impl Expected {
-    /// Whether a packet is decided as expected; `found` is the first match, or nothing for an unknown packet.
+    /// Whether a packet is decided as expected; `found` is the first match, or `None` for an unknown packet.
     fn holds(&self, loaded: &Loaded, found: &Option<Option<&Rule>>) -> bool {
         let policy = &loaded.file.policy;
         let rule = found.flatten();

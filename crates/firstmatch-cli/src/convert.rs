@@ -32,7 +32,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<End> {
     Ok(End::Done)
 }
 
-/// Loads the rules, with the flags column of ClassBench if it is to be kept.
+/// Loads the rules, with the flags column of ClassBench if it should be kept.
 ///
 /// The result is `None` if there are faults, which are then shown.
 fn load(args: &ConvertArgs) -> anyhow::Result<Option<Loaded>> {
@@ -52,7 +52,7 @@ fn load(args: &ConvertArgs) -> anyhow::Result<Option<Loaded>> {
         bail!("{}: --all-fields is for native rules for IP networks; {what}", loaded.name);
     }
     if flags && args.flags.is_none() {
-        // The command does not say whether to keep the column, so no rule may depend on it.
+        // The command line does not state whether to keep the column, so no rule may depend on it.
         let column = loaded.file.rules.schemas()[0].index_of("flags");
         let tests = |rule: &&Rule| rule.conditions.iter().any(|condition| Some(condition.field) == column);
         let testing: Vec<&Rule> = loaded.file.rules.iter().filter(tests).collect();

@@ -9,7 +9,7 @@ use firstmatch_core::{Budget, Classifier, NamedCounts};
 use crate::args::EnginesArgs;
 use crate::{End, classify, engines, rules};
 
-/// Maximum bytes of each engine, because some multiply the rules and every one is built.
+/// Maximum number of bytes of each engine, because all are built and some multiply the rules.
 const MOST_BYTES: usize = 1 << 30;
 
 /// Prints the steps that lookups of the packets of a trace take in each engine, as means per packet.

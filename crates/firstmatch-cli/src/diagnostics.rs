@@ -6,12 +6,12 @@ use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet}
 use firstmatch_core::Diagnostic;
 use firstmatch_formats::visible;
 
-/// Most characters of a message that are shown, so that it does not fill the screen.
+/// Maximum number of characters of a message that are shown, so that it does not fill the screen.
 const MAX_TITLE: usize = 400;
-/// Most characters that are marked; the text around them is cut to the width of a screen.
+/// Maximum number of characters that are marked; the text around them is cut to the width of a screen.
 const MAX_MARK: usize = 100;
 
-/// Prints to standard error. A failure is ignored, because nowhere is left to report it.
+/// Prints to standard error. A failure is ignored, because there is no other place to report it.
 fn say(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
@@ -36,7 +36,7 @@ pub(crate) fn hint(path: &str, diagnostic: &Diagnostic) {
 
 fn render(level: Level<'_>, path: &str, diagnostic: &Diagnostic) -> String {
     let Diagnostic { line, column, width, message, expected, text } = diagnostic;
-    // Text of other crates may hold what would change the terminal.
+    // Text from other crates may hold characters that would change the terminal.
     let (text, message) = (visible(text), visible(message));
     let title = level.primary_title(shorten(&message));
     let expected = expected.as_ref().map(|expected| format!("expected {expected}"));

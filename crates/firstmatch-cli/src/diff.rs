@@ -16,7 +16,7 @@ use crate::format::{BOLD, DIM, clip, counted};
 use crate::rules::{self, Loaded};
 use crate::{End, answer_to, classify};
 
-/// Most characters of a rule's text that are shown.
+/// Maximum number of characters of a rule's text that are shown.
 const RULE_WIDTH: usize = 100;
 
 pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<End> {
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<End> {
     let found = match analyze::diff(one, other, &config) {
         Ok(found) => found,
         Err(error) => {
-            // The files are lowered one by one, and the error names the rule of one of them.
+            // The files are lowered one by one, so the error names a rule of the first one that fails.
             let file = if lowers(one.0, &config) { &after } else { &before };
             file.build_error(&error, None);
             return Ok(End::BadInput);
@@ -64,7 +64,8 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<End> {
     Ok(if compared.found.is_none() && compared.policies.is_empty() { End::Done } else { End::BadAnswer })
 }
 
-/// Returns the changes of the verdicts on packets, as JSON and as text; the end of the program if they cannot be read.
+/// Returns the changes of verdicts on packets, as JSON and as text, or the end of the command if packets cannot be
+/// read.
 fn traffic(args: &DiffArgs, input: &[PathBuf]) -> anyhow::Result<Result<(Value, Vec<u8>), End>> {
     let mut run = ClassifyArgs::dry_run(&args.before, &args.after, input);
     (run.flags, run.limits) = (args.flags, args.limits.clone());
@@ -76,7 +77,7 @@ fn traffic(args: &DiffArgs, input: &[PathBuf]) -> anyhow::Result<Result<(Value, 
     })
 }
 
-/// Reads a rule file with all fields, so that two files have the same ones.
+/// Reads a rule file with all fields, so that two files have the same fields.
 fn load(args: &DiffArgs, path: &Path) -> anyhow::Result<Option<Loaded>> {
     rules::load_with(path, args.flags, args.limits.expansion(), Fields::All)
 }
@@ -92,7 +93,7 @@ fn about(rules: &RuleSet) -> String {
     if families.is_empty() { fields } else { format!("{fields} of {}", families.join(" and ")) }
 }
 
-/// Returns the differences that no rule states: verdicts of unknown packets, fragments, and which packets are unknown.
+/// Returns the differences that are in no rule: verdicts of unknown packets, fragments, and which packets are unknown.
 fn policies(files: [&Loaded; 2]) -> Vec<String> {
     let mut all = Vec::new();
     let mut compare = |what: &str, [one, other]: [String; 2]| {

@@ -3,7 +3,7 @@
 use firstmatch_core::engines::registry::{ENGINES, Entry};
 use firstmatch_core::live::META;
 
-/// Name of the engine that is taken where none is asked for.
+/// Name of the engine that is taken if none is given.
 pub(crate) const DEFAULT: &str = META.name;
 
 /// Returns the engine `meta`, then those of the registry.

@@ -36,17 +36,17 @@ pub(crate) fn build_behind(
     Ok(built)
 }
 
-/// Returns the counts of the rule cache that a scratch of [`build_behind`] belongs to; zeros without one.
+/// Returns the counts of the rule cache in a scratch of an engine from [`build_behind`]; zeros without a cache.
 pub(crate) fn rule_cache_counts(scratch: &Scratch) -> rule::Counts {
     RuleCache::<Box<dyn Classifier>>::counts(scratch)
 }
 
-/// Returns the settings of an engine, the same for all commands.
+/// Returns the settings of an engine.
 ///
-/// All of them therefore take the same base of `meta`.
+/// They are the same for all commands, so all commands take the same base of `meta`.
 ///
 /// # Errors
-/// If a limit is given that only `meta` has, or an option that the engine does not have.
+/// If a limit is given that only `meta` has, or if the engine lacks an option that is given.
 pub(crate) fn settings(engine: &Entry, args: &ChoiceArgs, options: &[(String, String)]) -> anyhow::Result<Settings> {
     let mut settings = Settings::default();
     settings.visits = args.build_visits.unwrap_or(usize::MAX);
@@ -71,7 +71,7 @@ pub(crate) fn settings(engine: &Entry, args: &ChoiceArgs, options: &[(String, St
     Ok(settings)
 }
 
-/// Returns which limit made the build fail, and how to raise it.
+/// Returns the limit that made the build fail, and how to raise it.
 pub(crate) fn how_to_raise(engine: &str, error: &BuildError) -> Option<String> {
     let cap = error.cap()?;
     let option = match cap {
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End
     }
 }
 
-/// Prints each engine and, if asked for, its options.
+/// Prints each engine and, if `options` is true, its options.
 fn list(options: bool, out: &mut dyn Write) -> anyhow::Result<()> {
     let width = names().map(str::len).max().unwrap_or(0);
     for engine in all() {

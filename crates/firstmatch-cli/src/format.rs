@@ -67,7 +67,7 @@ pub(crate) struct Table<const N: usize> {
 impl<const N: usize> Table<N> {
     /// Returns a table with these column heads.
     ///
-    /// A column whose head starts with a blank is set to the right.
+    /// A column whose head starts with a blank is aligned to the right.
     pub(crate) fn new(head: [&str; N]) -> Self {
         Self { right: head.map(|h| h.starts_with(' ')), rows: vec![head.map(|h| h.trim_start().to_owned())] }
     }

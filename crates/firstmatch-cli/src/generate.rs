@@ -64,7 +64,7 @@ fn generate_rules(args: &GenerateRules) -> anyhow::Result<End> {
     Ok(End::Done)
 }
 
-/// Warns of a set of the profile `core` of a size that its figures were not compared for.
+/// Warns if a set of the profile `core` has a size for which its figures were not compared.
 fn warn_of_size(args: &GenerateRules) {
     let (least, most) = (core::SIZES.start(), core::SIZES.end());
     if args.profile == "core" && !core::SIZES.contains(&args.rules) {
@@ -83,7 +83,7 @@ fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
     let set = &loaded.file.rules;
     let config = trace_config(args);
     let mut out = BufWriter::new(stdout().lock());
-    // Captures of addresses, ports and protocols alone are those of earlier versions.
+    // Captures that need only addresses, ports and protocols are the same as those of earlier versions.
     let coverage = match args.format {
         Packets::Classbench => {
             let trace = trace::generate(set, &config).map_err(|error| no_room(&loaded.name, error))?;
@@ -91,7 +91,7 @@ fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
             trace.coverage().clone()
         }
         Packets::Pcap => match trace::generate(set, &config) {
-            // Rules that test other fields.
+            // The rules test other fields.
             Err(error) if error.is_unsupported() => {
                 let trace = trace::packets(set, &config)?;
                 trace.check_pcap().map_err(|error| no_room(&loaded.name, error))?;
@@ -115,7 +115,7 @@ fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
     Ok(End::Done)
 }
 
-/// Returns the error with the file, and with a way out, if the format has no room for a field.
+/// Returns the error with the file and, if the format has no room for a field, with a remedy.
 fn no_room(file: &str, error: firstmatch_generate::Error) -> anyhow::Error {
     if error.is_unsupported() { anyhow!("{file}: {error}; `--format table` has every field") } else { error.into() }
 }

@@ -27,7 +27,7 @@ use clap::Parser;
 
 use args::{Args, Command};
 
-/// End of a command that nothing prevented.
+/// End of a command that no error prevented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The answer was given.
@@ -72,7 +72,7 @@ fn exit_code(result: &anyhow::Result<End>) -> u8 {
         Ok(End::BadAnswer) => 1,
         Ok(End::BadInput) => 2,
         Ok(End::Stopped(signal)) => signal.exit_code(),
-        // The reader of the output has seen enough of it.
+        // The reader of the output has closed it.
         Err(error) if is_broken_pipe(error) => 0,
         Err(_) => 2,
     }
@@ -82,7 +82,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
 }
 
-/// Returns the output for the answer: standard error if `stderr`, otherwise standard output.
+/// Returns the output for the answer: standard error if `stderr` is true, otherwise standard output.
 fn answer_to(stderr: bool) -> Box<dyn Write> {
     if stderr { Box::new(anstream::stderr().lock()) } else { Box::new(anstream::stdout().lock()) }
 }
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    /// Each end has the exit code that `--help` states, wherever in a chain of errors a broken pipe stands.
+    /// Each end has the exit code that `--help` states, wherever a broken pipe is in a chain of errors.
     #[test]
     fn every_end_has_its_exit_code() {
         assert_eq!([End::Done, End::BadAnswer, End::BadInput].map(|end| exit_code(&Ok(end))), [0, 1, 2]);

@@ -1,4 +1,4 @@
-//! Commands `firstmatch completions` and `firstmatch manual`, made of the command line.
+//! Commands `firstmatch completions` and `firstmatch manual`, generated from the command line.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use clap_mangen::Man;
 use crate::args::{Args, CompletionsArgs, ManualArgs};
 use crate::output;
 
-/// Returns the command line, from which pages follow.
+/// Returns the command line, from which the pages are generated.
 fn command() -> Command {
     let mut command = Args::command();
     command.build();
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &ManualArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the commands below a command, each followed by those below it.
+/// Returns the commands below a command, each followed by the commands below it.
 fn subcommands(command: &Command) -> Vec<&Command> {
     let below = command.get_subcommands().filter(|sub| sub.get_name() != "help");
     below.flat_map(|sub| std::iter::once(sub).chain(subcommands(sub))).collect()

@@ -1,4 +1,4 @@
-//! Output files that are whole or not there.
+//! Output files that are either complete or absent.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 
 /// Writes a file in one step; `-` is standard output.
 ///
-/// It has its old content, or none, until it has all of the new.
+/// The file keeps its old content, or is absent, until all of the new content is written.
 pub(crate) fn write(path: &Path, content: &str) -> anyhow::Result<()> {
     let written = Output::create(path).and_then(|mut output| {
         output.write_all(content.as_bytes())?;
@@ -64,7 +64,7 @@ fn of_descriptor(descriptor: BorrowedFd<'_>) -> Option<(u64, u64)> {
 
 /// File that is being written.
 ///
-/// Until [`Output::finish`] it is not there under its name; dropped before, it never is.
+/// It gets its name only at [`Output::finish`]; if it is dropped before, it never does.
 pub(crate) struct Output(Way);
 
 enum Way {
@@ -88,7 +88,7 @@ impl Output {
         if path == Path::new("-") || of_stdout() {
             return Ok(Self(Way::Stdout(io::stdout().lock())));
         }
-        // A link stays a link: the file that it leads to is replaced.
+        // A link stays a link: the file that it points to is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let before = fs::metadata(&target).ok();
         if before.as_ref().is_some_and(|before| !before.is_file()) {
@@ -115,7 +115,7 @@ impl Output {
         let Way::Beside { out, unfinished, target } = self.0 else { return Ok(()) };
         out.get_ref().sync_all()?;
         fs::rename(&unfinished.0, &target)
-        // Nothing is left under the first name, so removing that fails, which is ignored.
+        // No file has the temporary name any more, so removing it fails, which is ignored.
     }
 }
 
@@ -148,7 +148,7 @@ impl Drop for Unfinished {
 
 /// Opens a new file in the same folder, because only there a rename is one step.
 ///
-/// Its name cannot be foreseen, so that no other program takes it first.
+/// Its name cannot be predicted, so that no other program takes it first.
 fn beside(target: &Path) -> io::Result<(File, Unfinished)> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     for attempt in 0u32.. {
@@ -188,7 +188,7 @@ mod tests {
         write(&folder.join("link"), "four\n").expect("written");
         assert!(fs::symlink_metadata(folder.join("link")).expect("there").is_symlink());
         assert_eq!(fs::read_to_string(&path).expect("read"), "four\n");
-        // An output that is given up leaves nothing.
+        // An output that is dropped leaves nothing.
         let mut output = Output::create(&path).expect("created");
         output.write_all(b"five").expect("written");
         drop(output);

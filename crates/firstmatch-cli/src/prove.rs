@@ -1,4 +1,4 @@
-//! Command `firstmatch prove`: built engines against the rules.
+//! Command `firstmatch prove`: compares built engines with the rules.
 
 use std::io::Write;
 
@@ -14,11 +14,11 @@ use crate::format::{BOLD, counted, thousands};
 use crate::rules::{self, Loaded};
 use crate::{End, answer_to, engines};
 
-/// Keys of one call of an engine.
+/// Number of keys per call of an engine.
 const BATCH: usize = 256;
-/// Maximum bytes of each engine, because some multiply the rules and every one is built.
+/// Maximum number of bytes of each engine, because all are built and some multiply the rules.
 const MOST_BYTES: usize = 1 << 30;
-/// Number of packets of which one is also given to the oracle, which walks the rules one by one.
+/// One packet in this many is also given to the oracle, which walks the rules one by one.
 const EVERY: u64 = 101;
 
 pub(crate) fn run(args: &ProveArgs) -> anyhow::Result<End> {
@@ -61,7 +61,7 @@ fn run_with(args: &ProveArgs, named: &[&Entry]) -> anyhow::Result<End> {
     Ok(if differs { End::BadAnswer } else { End::Done })
 }
 
-/// Packets that an engine answers, a batch at a time.
+/// Packets that an engine answers, batch by batch.
 struct Proof<'a> {
     loaded: &'a Loaded,
     name: &'static str,
@@ -70,7 +70,7 @@ struct Proof<'a> {
     keys: KeyBuf,
     expected: Vec<Option<RuleId>>,
     taken: u64,
-    /// First packet that the engine, or the oracle, answers otherwise.
+    /// First packet to which the engine, or the oracle, gives another answer.
     first: Option<Difference>,
 }
 

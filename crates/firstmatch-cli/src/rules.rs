@@ -14,7 +14,7 @@ use firstmatch_net::wire;
 
 use crate::diagnostics;
 
-/// Rule file, and its text to show rules with.
+/// Rule file, with its text for showing rules.
 pub(crate) struct Loaded {
     /// Path as given on the command line.
     pub(crate) name: String,
@@ -24,9 +24,9 @@ pub(crate) struct Loaded {
     lines: OnceCell<Vec<usize>>,
     pub(crate) file: RuleFile,
     options: Options,
-    /// Line of the text on which each rule begins, by slot; JSON files alone have it.
+    /// Line of the text on which each rule begins, by slot; only for JSON files.
     ///
-    /// A rule may begin anywhere in them, and its own line is that of another file.
+    /// In JSON a rule may begin on any line, and its own line number may be that of another file.
     places: Option<Vec<u32>>,
 }
 
@@ -35,12 +35,12 @@ pub(crate) fn load(path: &Path, flags: bool, expansion: ExpansionLimits) -> anyh
     Ok(load_quietly(path, flags, expansion)?.inspect(Loaded::show_warnings))
 }
 
-/// Reads a rule file as [`load`] does, and shows no warnings about its rules.
+/// Reads a rule file like [`load`], but shows no warnings about its rules.
 pub(crate) fn load_quietly(path: &Path, flags: bool, expansion: ExpansionLimits) -> anyhow::Result<Option<Loaded>> {
     load_with(path, flags, expansion, Fields::Used)
 }
 
-/// Reads a rule file as [`load_quietly`] does, with these fields.
+/// Reads a rule file like [`load_quietly`], with the given fields.
 pub(crate) fn load_with(
     path: &Path,
     flags: bool,
@@ -70,7 +70,7 @@ pub(crate) fn has_flags_column(text: &str) -> bool {
     !firstmatch_formats::json::is_json(text) && firstmatch_formats::sniff(text) == Format::ClassBench
 }
 
-/// Warns that `--flags` was given for another file.
+/// Warns that `--flags` was given although the file is not a ClassBench filter set.
 pub(crate) fn warn_of_flags(name: &str) {
     diagnostics::warning(&format!("{name}: --flags changes nothing, because this is not a ClassBench filter set"));
 }
@@ -86,7 +86,7 @@ fn show_faults(name: &str, faults: &[Diagnostic], more: usize) {
     diagnostics::error(&format!("{name}: {there} in the rules{shown}"));
 }
 
-/// Shows an error of a source with its line, or returns it where it has no line.
+/// Shows an error of a source with its line, or returns it if it has no line.
 pub(crate) fn source_error(name: &str, error: SourceError) -> anyhow::Result<()> {
     match error.diagnostic() {
         Some(diagnostic) => diagnostics::fault(name, diagnostic),
@@ -147,7 +147,7 @@ impl Loaded {
         self.show_warnings_but(|_| false);
     }
 
-    /// Shows the warnings about the rules, except some.
+    /// Shows the warnings about the rules, except those for which `except` is true.
     pub(crate) fn show_warnings_but(&self, except: impl Fn(&Diagnostic) -> bool) {
         for warning in self.file.warnings.iter().filter(|warning| !except(warning)) {
             diagnostics::hint(&self.name, warning);
@@ -165,14 +165,14 @@ impl Loaded {
         Some(Self { name, path, text, lines: OnceCell::new(), file, options, places: places.clone() })
     }
 
-    /// Returns the regions of the rules for each schema; `None` if too many, which is then shown.
+    /// Returns the regions of the rules for each schema; `None` if there are too many, and then an error is shown.
     pub(crate) fn lower(&self) -> Option<Vec<Lowered>> {
         let rules = &self.file.rules;
         let lowered = rules.schemas().iter().map(|schema| lower(rules, schema, &self.options.expansion));
         lowered.collect::<Result<_, _>>().map_err(|error| self.build_error(&error, None)).ok()
     }
 
-    /// Shows why an engine could not be built, with the rule's line if known, and what helps.
+    /// Shows why an engine could not be built, with the rule's line if known, and the remedy `help`.
     pub(crate) fn build_error(&self, error: &BuildError, help: Option<String>) {
         let mut message = error.to_string();
         if let Some(help) = help {
@@ -210,7 +210,7 @@ impl Loaded {
         self.file.labels.get(&rule.id).map(|label| &**label)
     }
 
-    /// Returns the rules on a line: at most one, except in JSON, where several may stand there.
+    /// Returns the rules on a line: at most one, except in JSON, where several rules may begin there.
     pub(crate) fn rules_on(&self, line: u32) -> Vec<&Rule> {
         match &self.places {
             None => self.file.rules.at(firstmatch_core::rule::Priority::of_line(line)).into_iter().collect(),

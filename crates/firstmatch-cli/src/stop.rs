@@ -1,6 +1,6 @@
 //! Handling of SIGINT and SIGTERM.
 //!
-//! The first signal ends the input as an end of file would, the second ends the program.
+//! The first signal ends the input as an end of file would; the second ends the program.
 
 use std::fs::File;
 use std::io::{self, PipeReader, Read};
@@ -20,7 +20,7 @@ use signal_hook::{flag, low_level};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop {
     signal: Arc<AtomicUsize>,
-    /// Pipe that a signal writes to, once an input was opened. Nobody reads it, so that it stays ready.
+    /// Pipe that a signal writes to, once an input was opened. It is never read, so that it stays ready.
     wake: Arc<OnceLock<PipeReader>>,
 }
 
@@ -57,12 +57,12 @@ impl Stop {
         Ok(Box::new(UntilSignal { file, stop: self.clone(), wake }))
     }
 
-    /// Registers what signals do from now on and returns the pipe that they write to.
+    /// Registers the effects of signals from now on and returns the pipe that they write to.
     fn register(&self) -> io::Result<PipeReader> {
         let (wake, to_wake) = io::pipe()?;
         let again = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // The order matters, because otherwise the first signal would do what the second one does.
+            // The order matters, because otherwise the first signal would already end the program.
             flag::register_conditional_default(signal, Arc::clone(&again))?;
             flag::register(signal, Arc::clone(&again))?;
             flag::register_usize(signal, Arc::clone(&self.signal), signal as usize)?;

@@ -55,7 +55,7 @@ pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
         }
         if let Some(spec) = row.rule(&mut rules, options) {
             let span = row.span(row.line_start);
-            // Only a file of more lines than there are priorities gets here.
+            // This happens only if a file has more lines than there are priorities.
             if let Some(Err(error)) = rules.as_mut().map(|rules| rules.insert(spec)) {
                 report.fault(span, || error.to_string());
             }
@@ -76,7 +76,7 @@ fn empty_set(family: Family, options: &Options) -> RuleSet {
     RuleSet::new(Schema::new(Some(family), fields))
 }
 
-/// Signal that a fault is noted and the rest of the line means nothing.
+/// Signal that a fault is noted and the rest of the line is meaningless.
 struct Stop;
 
 /// Line that is read from left to right.
@@ -134,10 +134,10 @@ impl<'t> Row<'t, '_> {
         (self.report.count() == before).then_some(spec)
     }
 
-    /// Whether a hidden character stands within the line; it is then noted as a fault.
+    /// Whether the line has a hidden character, which is then noted as a fault.
     ///
-    /// Comments may have any but carriage returns: the author of the file sees the text behind one on a line of its
-    /// own.
+    /// Comments may have any but carriage returns, because the author of the file sees the text after one as a line of
+    /// its own.
     fn has_hidden(&mut self) -> bool {
         let is_comment = self.byte() == Some(b'#');
         let is_bad = |c: char| c == '\r' || (!is_comment && is_hidden(c));
@@ -234,7 +234,7 @@ impl<'t> Row<'t, '_> {
         Ok(port)
     }
 
-    /// Returns the text in the place of a port, up to the `:` behind it.
+    /// Returns the text that stands in place of a port, up to the `:` after it.
     fn wrong_port(&mut self) -> Span {
         let start = self.pos;
         while self.byte().is_some_and(|b| !matches!(b, b' ' | b'\t' | b':')) {
@@ -263,7 +263,7 @@ impl<'t> Row<'t, '_> {
         })
     }
 
-    /// Notes a fault of a column that was read to its end, so that the next one is read too.
+    /// Notes a fault of a column that was read to its end, so that the next column is read, too.
     fn bad(&mut self, span: Span, message: Message) -> Result<Option<Test>, Stop> {
         self.report.fault(span, || message);
         Ok(None)

@@ -29,7 +29,7 @@ pub struct Contradiction {
 }
 
 const NEVER: &str = "this rule can never match";
-/// Claim for packets that can be made, but that no implementation of the protocol makes.
+/// Claim about a rule for packets that can be made, but that no implementation of the protocol makes.
 const IRREGULAR: &str = "this rule matches no regular packet";
 
 impl Contradiction {
@@ -43,8 +43,8 @@ impl Contradiction {
 
 /// Returns two parts of a rule over these schemas that no packet meets together.
 ///
-/// `None` if packets can match, or if no two parts alone exclude all packets. Compared are the families that parts ask
-/// for, and the protocols and ether types under which packets have the fields ([`Source::protocols`],
+/// `None` if packets can match, or if no two parts alone exclude all packets. It compares the families that parts
+/// require, and the protocols and ether types of packets that have the fields ([`Source::protocols`],
 /// [`Source::ether_types`]). Values of other fields are not compared.
 pub fn contradiction<'s>(
     schemas: impl IntoIterator<Item = &'s Schema, IntoIter: Clone>,
@@ -52,7 +52,7 @@ pub fn contradiction<'s>(
 ) -> Option<Contradiction> {
     let schemas = schemas.into_iter();
     let mut found = None;
-    // Pairs of a part that excludes a family, and the family.
+    // Each part that excludes a family, with that family.
     let mut left_out = Vec::new();
     for schema in schemas.clone() {
         left_out.extend(out_of_family(schema, spec).map(|part| (part, schema.family())));
@@ -71,7 +71,7 @@ pub fn contradiction<'s>(
         }
         (None, &[(first, Some(not_this)), (second, Some(not_that))]) if first != second => {
             let ask = |family: Family| format!("asks for {}", family.pretty());
-            // The part that excludes the second family asks for the first.
+            // The part that excludes the second family requires the first.
             let (mut parts, mut what) = ([second, first], [ask(not_this), ask(not_that)]);
             if parts[0] == Part::Family {
                 parts.reverse();
@@ -122,9 +122,9 @@ type Bits = [u64; 4];
 const ALL: Bits = [u64::MAX; 4];
 const NOTHING: Bits = [0; 4];
 
-/// Ether types that some field stands behind.
+/// Ether types of packets that have some of the fields.
 ///
-/// A condition on the ether type is tested for these alone.
+/// A condition on the ether type is tested only for these.
 const ETHER_TYPES: [u16; 6] = [0x0800, 0x0806, 0x86dd, 0x8847, 0x8848, 0x8864];
 
 /// Bit of all other ether types.
@@ -172,7 +172,7 @@ fn pair(schema: &Schema, of: Of, spec: &RuleSpec, named: Option<Family>) -> Opti
     let (mut one, mut two) = (each[first].0, each[at].0);
     let needs = |field: usize| needed(schema, of, field, named).map(|names| format!("needs {names}"));
     let excluding = |field: usize| needs(field).is_none();
-    // The field that needs something is named before the condition that rules it out.
+    // The field that needs a protocol is named before the condition that rules it out.
     if excluding(one) {
         (one, two) = (two, one);
     }
@@ -230,7 +230,7 @@ fn left_by(schema: &Schema, of: Of, condition: ConditionRef<'_>) -> Bits {
             let numbered = (0u8..).zip(ETHER_TYPES);
             match source.ether_types() {
                 Some(all) => bits(numbered.filter(|(_, kind)| all.contains(kind)).map(|(at, _)| at)),
-                // The condition may hold for other ether types too.
+                // The condition may hold for other ether types, too.
                 None if source == Source::EthType => {
                     bits(numbered.filter(|&(_, kind)| passes(kind.into())).map(|(at, _)| at).chain([OTHER]))
                 }
@@ -247,7 +247,7 @@ fn takes_absent(schema: &Schema, condition: ConditionRef<'_>) -> bool {
 
 /// Returns the field and value of a condition that names an extension header as a protocol.
 ///
-/// Only for rules that IPv6 packets may match. For them the condition never holds for that value, because
+/// Only for rules that IPv6 packets may match. For IPv6 packets the condition never holds for that value, because
 /// [`Source::Proto`] is never an extension header.
 pub fn extension_as_protocol<'s>(
     schemas: impl IntoIterator<Item = &'s Schema>,

@@ -1,4 +1,4 @@
-//! Rule files of other programs, recognised so that they get one error in place of one a line.
+//! Rule files of other programs, recognised so that each gets one error, not one per line.
 
 use std::net::IpAddr;
 
@@ -59,7 +59,7 @@ fn is_classbench(line: &str) -> bool {
 
 /// Returns the name of a JSON file of another program, if it is one.
 ///
-/// The text has the member that such files have, and not the format's name that ours have.
+/// The text has the member that such files have, and lacks the format's name that our files have.
 fn json(text: &str) -> Option<&'static str> {
     let start = text.strip_prefix(BOM).unwrap_or(text).trim_start();
     let is_groups = ["\"IpPermissions\"", "\"SecurityGroups\""].iter().any(|member| text.contains(member));
@@ -69,7 +69,7 @@ fn json(text: &str) -> Option<&'static str> {
 
 /// Returns the one error of a file of another program; `error` if it is none.
 ///
-/// Comments of other formats begin with `!` or `//`.
+/// Comments of other formats may begin with `!` or `//`.
 pub(crate) fn instead(text: &str, error: ParseError) -> ParseError {
     let mut lines = (1..).zip(text.strip_prefix(BOM).unwrap_or(text).lines());
     let is_said = |line: &str| !line.is_empty() && !begins_any(line, &["#", "!", "//"]);
@@ -152,7 +152,7 @@ mod tests {
         assert!(read(ours).iter().all(|fault| !fault.message.contains("looks like")));
     }
 
-    /// Faults in rules of ours stay, also where later lines are another program's.
+    /// Faults in our own rules stay, even if later lines are another program's.
     #[test]
     fn other_faults_stay() {
         for (text, faults) in [

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-/// Ranges of characters that take no ink, or turn the direction of the text around them.
+/// Ranges of characters that are invisible, or change the direction of the text around them.
 const INVISIBLE: [(char, char); 21] = [
     ('\u{a0}', '\u{a0}'),
     ('\u{ad}', '\u{ad}'),
@@ -37,7 +37,7 @@ pub(crate) fn is_hidden(c: char) -> bool {
     c.is_control() || INVISIBLE.iter().any(|&(first, last)| (first..=last).contains(&c))
 }
 
-/// Returns the code point and the sort of a hidden character; for example, `U+200B, an invisible character`.
+/// Returns the code point and the kind of a hidden character; for example, `U+200B, an invisible character`.
 pub(crate) fn name(c: char) -> String {
     let sort = match c {
         '\r' => "a carriage return that does not end the line",

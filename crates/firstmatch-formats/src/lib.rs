@@ -1,8 +1,8 @@
 //! Rule formats: text in, a [`RuleSet`] and a [`Policy`] out.
 //!
-//! [`mod@write`] is the way back. No file is opened here.
+//! [`mod@write`] does the reverse. No file is opened here.
 //!
-//! - [`native`]: this project's own format, one rule a line.
+//! - [`native`]: this project's own format, one rule per line.
 //! - [`classbench`]: the filter sets that the ClassBench generator writes.
 //! - `json`: rules for scripts, behind the feature of that name.
 //!
@@ -63,9 +63,9 @@ pub struct RuleFile {
     pub unused_sets: Vec<u32>,
     /// The same file with its audit rules in force; `None` if it has none.
     ///
-    /// An audit rule decides nothing, so [`RuleFile::rules`] lacks it, and its schemas lack the fields that audit rules
-    /// alone test. What the rule would do follows from a lookup in both. Here it has its own place among the others.
-    ///
+    /// An audit rule decides nothing, so [`RuleFile::rules`] lacks it, and its schemas lack the fields that only audit
+    /// rules test. A lookup in both sets shows what the rule would do. In this set it has its own place among the other
+    /// rules.
     /// ```
     /// use firstmatch_formats::{Options, parse};
     ///
@@ -103,7 +103,7 @@ pub type Labels = HashMap<RuleId, Box<str>>;
 /// Largest number of characters of a label.
 const MAX_LABEL: usize = 200;
 
-/// Returns the reason why a text is no label; `None` if it is one.
+/// Returns the reason why a text cannot be a label; `None` if it can.
 fn no_label(text: &str) -> Option<String> {
     match text {
         "" => Some("a label without a character".to_owned()),
@@ -133,7 +133,7 @@ pub enum Fields {
     /// Packets and keys are then no wider than needed, and no packet is unknown because of a field that no rule tests.
     #[default]
     Used,
-    /// All fields, so that later rules may test fields that those of the file do not.
+    /// All fields, so that later rules may test fields that the rules of the file do not test.
     ///
     /// A packet that hides one of them is unknown, whether or not a rule tests it.
     All,
@@ -190,14 +190,15 @@ impl Default for Options {
 ///
 /// # Errors
 /// If the file has a fault. The error holds all faults, in order, up to [`Options::max_faults`]. A file of another
-/// program, such as iptables, has one fault that says so. A set that includes a file is a fault; see [`parse_with`].
+/// program, such as iptables, has one fault that names the program. A set that includes a file is a fault; see
+/// [`parse_with`].
 pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
     parse_with(text, options, &native::no_files)
 }
 
 /// Function that returns the text of a file that a set includes, by its name as it is written.
 ///
-/// The error says why there is no text.
+/// The error describes why there is no text.
 pub type Load<'l> = dyn Fn(&str) -> Result<String, String> + 'l;
 
 /// Reads a rule file whose sets may include files, which `load` reads.
@@ -234,7 +235,7 @@ pub fn sniff(text: &str) -> Format {
     if first.is_some_and(|line| line.starts_with('@')) { Format::ClassBench } else { Format::Native }
 }
 
-/// Byte order mark, which some editors put before the text. It belongs to no line.
+/// Byte order mark, which some editors put before the text. It is not part of any line.
 const BOM: char = '\u{feff}';
 
 /// Largest number of lines of a file, because the rule of each line has its own priority.

@@ -1,6 +1,6 @@
 //! Collection of faults and warnings.
 //!
-//! Text is copied, and columns are counted, only for those that are kept.
+//! Text is copied and columns are counted only for faults and warnings that are kept.
 
 use super::Options;
 use crate::error::ParseError;
@@ -26,7 +26,7 @@ pub(super) struct Span {
 impl Span {
     /// Returns the span from the start of this one to the end of `last`.
     ///
-    /// If `last` is on a later line, this one alone.
+    /// If `last` is on a later line, it returns this span alone.
     pub(super) fn to(self, last: Self) -> Self {
         if last.line == self.line { Self { end: last.end.max(self.end), ..self } } else { self }
     }

@@ -2,7 +2,7 @@
 
 /// Largest length of a word that is compared, in characters.
 ///
-/// Longer words are no typing errors, and the time grows with the square of the length.
+/// Longer words are not typing errors, and the time grows with the square of the length.
 const MAX_LEN: usize = 32;
 
 /// Returns the candidate that takes the fewest edits.

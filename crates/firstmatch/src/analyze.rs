@@ -6,7 +6,7 @@ use firstmatch_core::rule::{FieldValues, RuleId, RuleSet};
 
 use crate::{Error, Firewall};
 
-/// Number of keys of a batch that [`Firewall::prove`] looks up.
+/// Number of keys in a batch that [`Firewall::prove`] looks up.
 const BATCH: usize = 256;
 
 /// Comparison of the engines with the rules.
@@ -21,7 +21,7 @@ pub struct Proof {
     pub difference: Option<(FieldValues, [Option<RuleId>; 2])>,
 }
 
-/// Questions are answered for the rules of the moment, which are copied, so that updates go on meanwhile.
+/// Questions are answered for a copy of the current rules, so updates may go on meanwhile.
 impl Firewall {
     /// Finds rules that never decide and rules without which no verdict changes.
     ///
@@ -43,7 +43,8 @@ impl Firewall {
         Ok(Analysis::new(&rules, self.policy(), &self.config())?.check())
     }
 
-    /// Finds up to `most` pairs of rules with different verdicts of which the earlier one takes packets from the other.
+    /// Finds up to `most` pairs of rules with different verdicts in which the earlier one takes packets from the later
+    /// one.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit src 10.0.0.0/8\n")?;
@@ -60,7 +61,7 @@ impl Firewall {
 
     /// Finds the pairs of rules by which this firewall and `after` give some packet different verdicts.
     ///
-    /// With `regions` above 0, each pair states its packets as up to so many regions.
+    /// If `regions` is above 0, each pair has its packets as up to `regions` regions.
     ///
     /// ```
     /// use firstmatch::{Fields, Firewall};
@@ -88,7 +89,7 @@ impl Firewall {
 
     /// Compares the engines in service with the rules, at up to `packets` packets for each address family.
     ///
-    /// If the rules tell no more cells apart, there is a packet of each. Updates wait meanwhile.
+    /// If the rules tell at most that many cells apart, there is a packet of each. Updates wait meanwhile.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit tcp\n")?;

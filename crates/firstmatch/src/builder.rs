@@ -1,4 +1,4 @@
-//! How a firewall is made.
+//! Options and construction of a firewall.
 
 use firstmatch_core::live::{self, Calls, Kind, Limits, Strategy};
 use firstmatch_core::rule::{ExpansionLimits, RuleSet};
@@ -45,7 +45,7 @@ impl Builder {
         Self::default()
     }
 
-    /// Sets the most bytes that lookups may use, both replicas counted. Default: no limit.
+    /// Sets the maximum number of bytes that lookups may use, counting both replicas. Default: no limit.
     ///
     /// ```
     /// use firstmatch::Firewall;
@@ -59,8 +59,8 @@ impl Builder {
         self
     }
 
-    /// Sets the most cache lines and region tests a packet may take in the worst case. Default: 8,192 and 4,096,
-    /// preferred where an engine keeps them.
+    /// Sets the maximum numbers of cache lines and region tests per packet in the worst case. Default: 8,192 and 4,096,
+    /// which are preferred, not enforced.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::builder().worst_case(100, 100).build("permit tcp\n")?;
@@ -72,7 +72,7 @@ impl Builder {
         self
     }
 
-    /// Sets the seed of hashes. Default: a random one for each process, so that nobody can prepare collisions.
+    /// Sets the seed of hashes. Default: random for each process, so that no attacker can prepare collisions.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::builder().seed(7).build("permit tcp\n")?;
@@ -98,7 +98,7 @@ impl Builder {
         self
     }
 
-    /// Sets whether packets are looked up in batches or one a call, because other engines are fast then. Default: in
+    /// Sets whether packets are looked up in batches or one per call, because the fastest engine differs. Default: in
     /// batches.
     ///
     /// ```
@@ -113,7 +113,7 @@ impl Builder {
         self
     }
 
-    /// Sets which fields keys have. Default: the 5-tuple and the fields that the rules test.
+    /// Sets the fields that keys have. Default: the 5-tuple and the fields that the rules test.
     ///
     /// ```
     /// use firstmatch::{Fields, Firewall};
@@ -145,7 +145,7 @@ impl Builder {
         self
     }
 
-    /// Sets who runs rebuilds. Default: a thread of the handle's own.
+    /// Sets the thread that runs rebuilds. Default: a thread of the handle's own.
     ///
     /// ```
     /// use firstmatch::{Firewall, Rebuilds};
@@ -159,7 +159,8 @@ impl Builder {
         self
     }
 
-    /// Counts packets and bytes for each rule ([`Firewall::count`]). Default: off, because it takes time a packet.
+    /// Counts packets and bytes for each rule ([`Firewall::count`]). Default: off, because it takes time for each
+    /// packet.
     ///
     /// ```
     /// use firstmatch::{Firewall, LinkType};
@@ -176,8 +177,8 @@ impl Builder {
         self
     }
 
-    /// Takes rows by [`Worker::push_values`](crate::Worker::push_values) alone, so that fields of a schema of your own
-    /// need no packet header to come from. Default: off.
+    /// Takes rows only by [`Worker::push_values`](crate::Worker::push_values), so that fields of a schema of your own
+    /// need not come from a packet header. Default: off.
     ///
     /// ```
     /// use firstmatch::core::rule::FieldValues;

@@ -1,4 +1,4 @@
-//! The error of everything here that can fail.
+//! The error of all functions here that can fail.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use firstmatch_core::{BuildError, Diagnostic, UpdateError};
 use firstmatch_formats::ParseError;
 use firstmatch_net::wire::NoSource;
 
-/// Says why rules were not taken, built or changed. Nothing is changed where one is returned.
+/// Reason why rules were not taken, built or changed. Nothing is changed if it is returned.
 #[derive(Debug)]
 pub struct Error(Kind);
 
@@ -20,7 +20,7 @@ enum Kind {
 }
 
 impl Error {
-    /// Returns an error about a rule that is not text.
+    /// Returns an error about a rule that does not come from text.
     pub(crate) fn rule(message: impl Into<String>) -> Self {
         Self(Kind::Rule(message.into()))
     }
@@ -58,17 +58,18 @@ impl Error {
         }
     }
 
-    /// Whether the change finds room once a rebuild has been installed: [`Firewall::rebuild`](crate::Firewall::rebuild).
+    /// Whether there is room for the change once a rebuild is installed:
+    /// [`Firewall::rebuild`](crate::Firewall::rebuild).
     pub fn needs_rebuild(&self) -> bool {
         matches!(&self.0, Kind::Update(error) if error.needs_rebuild())
     }
 
-    /// Whether a batch in progress is in the way of [`Update::try_commit`](crate::Update::try_commit).
+    /// Whether a batch in progress blocks [`Update::try_commit`](crate::Update::try_commit).
     pub fn is_busy(&self) -> bool {
         matches!(&self.0, Kind::Update(error) if error.is_busy())
     }
 
-    /// Whether the rule id is of a rule that was removed.
+    /// Whether the id belongs to a rule that was removed.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;

@@ -7,7 +7,7 @@ use firstmatch_net::wire::{Headers, SourceSet};
 
 use crate::{Basis, Decision, Firewall, Worker, show};
 
-/// Decision on a packet, with the values of its header fields. Printed it is a few lines of text.
+/// Decision on a packet, with the values of its header fields. It prints as a few lines of text.
 ///
 /// ```
 /// use firstmatch::{Firewall, LinkType};

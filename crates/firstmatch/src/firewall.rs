@@ -11,10 +11,10 @@ use firstmatch_net::wire::{Batch, Config as WireConfig, LinkType, parse};
 use crate::rebuild::{self, Rebuilder};
 use crate::{Builder, Error, Explanation, Rebuilds, Update, Worker};
 
-/// Rules in service: the handle from which workers, updates and answers to questions come. Clones share everything.
+/// Rules in service: the handle that gives workers, updates and answers to questions. Clones share everything.
 ///
 /// Questions ([`Firewall::explain`], [`Firewall::stats`], [`Firewall::count`]) neither wait for an update in progress
-/// nor hold one up. [`Firewall::rule`] and [`Firewall::update`] do wait for it.
+/// nor delay it. [`Firewall::rule`] and [`Firewall::update`] do wait for it.
 #[derive(Clone, Debug)]
 pub struct Firewall {
     pub(crate) inner: Arc<Inner>,
@@ -49,7 +49,7 @@ impl Firewall {
         Self::builder().build(rules)
     }
 
-    /// Returns options to build a firewall with.
+    /// Returns options for building a firewall.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::builder().memory_limit(64 << 20).build("permit\n")?;
@@ -111,7 +111,7 @@ impl Firewall {
         Update::new(&self.inner)
     }
 
-    /// Says what happens to a frame and why, in the generation of now.
+    /// Returns the verdict on a frame and its reason, in the current generation.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
@@ -123,7 +123,7 @@ impl Firewall {
         Explanation::new(self, parse(self.inner.batch.config(), link, frame))
     }
 
-    /// Returns the schemas of the rules: one, or one a family.
+    /// Returns the schemas of the rules: one, or one per family.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("family ipv4\npermit\n")?;
@@ -155,7 +155,8 @@ impl Firewall {
         self.len() == 0
     }
 
-    /// Returns a live rule as text, in the project's own format; `None` if the id is stale or the format cannot say it.
+    /// Returns a live rule as text, in the project's own format; `None` if the id is stale or the format cannot express
+    /// it.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
@@ -167,7 +168,7 @@ impl Firewall {
         self.inner.text_of(&self.inner.lock(), id)
     }
 
-    /// Returns the label that the rule file gave a rule; decisions name the rule.
+    /// Returns the label that the rule file gave to a rule; decisions have the id of the rule.
     ///
     /// Rules that were inserted later have none.
     ///
@@ -196,7 +197,7 @@ impl Firewall {
         &self.inner.warnings
     }
 
-    /// Returns what becomes of packets that no rule matches, and of packets that cannot be classified.
+    /// Returns the verdicts for packets that no rule matches, and for packets that cannot be classified.
     ///
     /// ```
     /// use firstmatch::{Firewall, Verdict};
@@ -257,7 +258,8 @@ impl Firewall {
         self.inner.counters.as_ref().map(|counters| counters.count(rule))
     }
 
-    /// Rebuilds the engine for the rules of now, on this thread, beside workers. Returns the number of rebuilds so far.
+    /// Rebuilds the engine for the current rules, on this thread, beside workers. Returns the number of rebuilds so
+    /// far.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;

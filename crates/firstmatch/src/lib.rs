@@ -30,19 +30,21 @@
 //! - A [`Worker`] belongs to one thread. [`Worker::push_all`] or [`Worker::push`] parses frames into rows of keys.
 //!   [`Worker::classify`] decides all rows at once, in the generation of one commit. It allocates nothing once it is
 //!   warm.
-//! - A [`Decision`] says what happens to a packet (verdict), where that comes from ([`Basis`]), which rule said so (id, source line,
-//!   your value) and how much of the headers could be read ([`Outcome`]). An unknown packet gets the policy's verdict for unknown packets.
+//! - A [`Decision`] has the verdict on a packet, the origin of that verdict ([`Basis`]), the rule (id, source line,
+//!   your value), and how much of the headers could be read ([`Outcome`]). An unknown packet gets the policy's verdict
+//!   for unknown packets.
 //! - An [`Update`] is a transaction beside all workers. No worker ever waits for it.
 //!
-//! Rules are text in the project's own format ([`Firewall::from_text`]; one rule a line), or values of Rust
+//! Rules are text in the project's own format ([`Firewall::from_text`]; one rule per line), or values of Rust
 //! ([`Rule`]), or a [`RuleSet`](core::RuleSet) over a schema of your own, whose rows you fill yourself
-//! ([`Worker::push_values`]). Packets that you have parsed already are records of your own ([`Worker::push_record`]).
+//! ([`Worker::push_values`]). Packets that you have parsed already can be records of your own
+//! ([`Worker::push_record`]).
 //!
 //! # Questions about rules
 //!
 //! [`Firewall::check`] finds rules that never decide, [`Firewall::diff`] the packets that two rule sets decide
-//! differently, and [`Firewall::prove`] compares the engines with the rules. A dry run of a change is two workers on the
-//! same frames:
+//! differently, and [`Firewall::prove`] compares the engines with the rules. For a dry run of a change, give the same
+//! frames to two workers:
 //!
 //! ```
 //! use firstmatch::{Firewall, LinkType};

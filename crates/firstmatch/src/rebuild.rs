@@ -7,7 +7,7 @@ use firstmatch_core::live::Writer;
 
 use crate::Error;
 
-/// A thread that rebuilds when it is told that a rebuild is due. It ends when this is dropped.
+/// Handle to a thread that rebuilds when a rebuild is due. The thread ends when the handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Rebuilder(Arc<Signal>);
 
@@ -26,23 +26,25 @@ enum Wanted {
 }
 
 impl Rebuilder {
-    /// Starts the thread. It keeps the writer alive for as long as it works, and not longer than the handle otherwise.
+    /// Starts the thread, which keeps the writer alive only while it rebuilds.
     pub(crate) fn start(writer: &Arc<Mutex<Writer>>) -> Self {
         let signal = Arc::new(Signal::default());
         let (own, writer) = (Arc::clone(&signal), Arc::downgrade(writer));
         let work = move || {
             while own.wait() {
                 let Some(writer) = writer.upgrade() else { break };
-                // If no engine fits any more, the old one serves on; the next commit that makes it due tries again.
+                // If no engine fits any more, the old one stays in service; the next commit that makes a rebuild due
+                // tries again.
                 let _: Result<u64, Error> = run(&writer);
             }
         };
-        // Without a thread nothing is rebuilt: changes are refused once the overlay is full, which says what to do.
+        // Without a thread nothing is rebuilt: once the overlay is full, changes are refused with an error that names
+        // the remedy.
         let _: std::io::Result<_> = thread::Builder::new().name("firstmatch-rebuild".to_owned()).spawn(work);
         Self(signal)
     }
 
-    /// Has the thread rebuild.
+    /// Makes the thread rebuild.
     pub(crate) fn wake(&self) {
         self.0.set(Wanted::Rebuild);
     }
@@ -78,7 +80,7 @@ impl Signal {
     }
 }
 
-/// Rebuilds on this thread: the writer is locked to begin and to install, and not in between.
+/// Rebuilds on this thread; the writer is locked only to begin and to install.
 pub(crate) fn run(writer: &Mutex<Writer>) -> Result<u64, Error> {
     let lock = || writer.lock().unwrap_or_else(PoisonError::into_inner);
     let job = lock().begin_rebuild();

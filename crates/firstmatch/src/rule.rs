@@ -36,14 +36,14 @@ pub struct Rule {
     value: u64,
 }
 
-/// IP addresses of one family: one, a prefix, or all from a first to a last.
+/// IP addresses of one family: a single address, a prefix, or a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     family: Family,
     test: Test,
 }
 
-/// Ports: one, or all from a first to a last.
+/// Ports: a single port or a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports(Test);
 
@@ -214,12 +214,12 @@ impl Rule {
         self.condition(NamedCondition::new(field, tests))
     }
 
-    /// Requires that a field is there and passes none of `tests`.
+    /// Requires that a field is present and passes none of `tests`.
     pub fn differs(self, field: &str, tests: impl IntoIterator<Item = Test>) -> Self {
         self.condition(NamedCondition::new(field, tests).negated())
     }
 
-    /// Gives the rule a value, which every decision of it carries.
+    /// Gives the rule a value, which every decision by it carries.
     ///
     /// ```
     /// use firstmatch::Rule;
@@ -243,8 +243,8 @@ impl Rule {
 
     /// Returns the rule over the fields of `rules`.
     ///
-    /// Tests for a family that `rules` lack are left out, because no packet of it is classified. A condition of such
-    /// tests alone keeps them, so that the insertion is refused.
+    /// Tests for a family that `rules` lack are left out, because no packet of it is classified. If all tests of a
+    /// condition are for such a family, they are kept, so that the insertion is refused.
     pub(crate) fn bind(self, rules: &RuleSet, priority: Priority) -> Result<RuleSpec, Error> {
         let Self { action, family, mut conditions, value } = self;
         let is_held = |family: Option<Family>| family.is_none() || rules.schema(family).is_some();
@@ -275,7 +275,7 @@ impl FromStr for Rule {
     }
 }
 
-/// The rule in the project's own format; `?` where that cannot say it, as for a field of a schema of your own.
+/// The rule in the project's own format; `?` if that cannot express it, for example a field of a schema of your own.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let written = || -> Result<String, Error> {

@@ -8,10 +8,10 @@ use firstmatch_core::schema::{ExtensionHeader, Family, Field, Kind, Source};
 use firstmatch_formats::native::{fragment_name, icmp_type_name, protocol_name};
 use firstmatch_net::wire::{Headers, Outcome, SourceSet};
 
-/// Most tests of a condition that are shown.
+/// Maximum number of tests of a condition that are shown.
 const TESTS: usize = 6;
 
-/// Header fields of an IP packet that are shown whatever the rules ask for.
+/// Header fields of an IP packet that are shown whatever the rules test.
 const IP: SourceSet = SourceSet::of(&[
     Source::Src,
     Source::Dst,
@@ -24,7 +24,7 @@ const IP: SourceSet = SourceSet::of(&[
     Source::VlanVid,
 ]);
 
-/// Returns lines about the header fields that rules ask for: present, absent and unknown.
+/// Returns lines about the header fields that rules test: present, absent and unknown.
 pub fn headers(headers: &Headers, asked: SourceSet) -> Vec<String> {
     let wanted = if asked.contains(Source::Src) { asked.union(IP) } else { asked };
     let all = || Source::ALL.into_iter().filter(|source| wanted.contains(*source));
@@ -40,7 +40,7 @@ pub fn headers(headers: &Headers, asked: SourceSet) -> Vec<String> {
     )
 }
 
-/// Returns such lines about a row of fields.
+/// Returns lines about a row of fields in the same form.
 pub fn values(schema: &Schema, values: &FieldValues) -> Vec<String> {
     let all = || schema.fields().iter().zip(&values.values);
     let there = all().filter_map(|(field, value)| {
@@ -98,7 +98,7 @@ pub fn actual(condition: ConditionRef<'_>, field: &Field, values: &FieldValues) 
 
 /// Returns a condition as in a rule file, with its sets written out.
 pub fn condition(condition: ConditionRef<'_>, field: &Field) -> String {
-    // An address shows its family, and the name of an ICMP type means a number in each family.
+    // An address shows its family, and the name of an ICMP type has a number in each family.
     let told = matches!(field.source(), Some(Source::Src | Source::Dst | Source::IcmpType));
     let written = |(family, t): (Option<Family>, Test)| match family.filter(|_| !told) {
         Some(of) => format!("family {of} {}", test(t, family, field)),
@@ -119,7 +119,7 @@ pub fn condition(condition: ConditionRef<'_>, field: &Field) -> String {
 
 /// Returns a region as conditions, `any` if it is all packets of the schema.
 ///
-/// A field of several words whose values do not follow one another is shown word by word.
+/// A field of several words whose values are not consecutive is shown word by word.
 ///
 /// ```
 /// use firstmatch::core::rule::Region;
@@ -151,8 +151,8 @@ fn field_of(schema: &Schema, index: usize, field: &Field, region: &Region<'_>) -
     if is_all && !has_mask {
         return None;
     }
-    // An end of an interval is the number that its words make. Those of the others have no gap if all words behind the
-    // first that is no single value are free.
+    // The ends of an interval are the numbers that its words make. The values between them have no gap if all words
+    // behind the first one with several values are free.
     let open = lo.iter().zip(hi).position(|(lo, hi)| lo != hi).map_or(lo.len(), |open| open + 1);
     let is_free = |word: usize| lo[word] == 0 && hi[word] == words[word].bits;
     let values = schema.values(region.lo)[index].zip(schema.values(region.hi)[index]);
@@ -175,7 +175,7 @@ fn field_of(schema: &Schema, index: usize, field: &Field, region: &Region<'_>) -
             ));
         }
     };
-    // The name of an ICMP type means a number in each family.
+    // The name of an ICMP type has a number in each family.
     let family = schema.family().filter(|_| field.source() == Some(Source::IcmpType));
     let tests = tests.into_iter().map(|test| (family, test)).collect();
     let conditions = Conditions::from(vec![Condition { field: index, negated: false, tests }]);
@@ -260,7 +260,8 @@ pub fn why_unknown(outcome: Outcome) -> String {
 mod tests {
     use super::*;
 
-    /// Values under masks are names of extension headers, addresses or hexadecimal numbers, as the field's source says.
+    /// Values under masks are shown as names of extension headers, addresses or hexadecimal numbers, by the field's
+    /// source.
     #[test]
     fn masks_are_shown_as_their_field_says() {
         let of = |source: Source, family| Field::new(source.name(), source.width(family), source.kind(), Some(source));

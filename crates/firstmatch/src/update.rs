@@ -10,7 +10,8 @@ use firstmatch_formats::parse_rule;
 use crate::firewall::Inner;
 use crate::{Error, Rule};
 
-/// Changes that workers see all at once, by [`Update::commit`]. Changes that are not committed are undone when it is dropped.
+/// Changes that workers see all at once after [`Update::commit`]. Changes that are not committed are undone when it is
+/// dropped.
 ///
 /// ```
 /// use firstmatch::{Addresses, Firewall, Rule};
@@ -33,7 +34,7 @@ pub struct Update<'f> {
 
 /// A rule that can be put into live rules: text in the project's own format, or a [`Rule`].
 pub trait IntoRule {
-    /// Returns the rule over the fields of `rules`, with warnings about what looks like a mistake in it.
+    /// Returns the rule over the fields of `rules`, with warnings about parts of it that look like mistakes.
     ///
     /// # Errors
     /// If the text has a fault, or a field is not in the schema of `rules`; the error names it.

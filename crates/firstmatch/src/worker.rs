@@ -15,8 +15,8 @@ use crate::firewall::Inner;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Decision {
-    /// What happens to the packet: the rule's action, or what the policy says where no rule matches or the packet
-    /// cannot be classified.
+    /// Verdict on the packet: the rule's action, or the policy's verdict if no rule matches or the packet cannot be
+    /// classified.
     pub verdict: Verdict,
     /// Origin of the verdict.
     ///
@@ -45,13 +45,13 @@ pub struct Decision {
 
 /// Classifies packets in batches, on one thread.
 ///
-/// Packets allocate nothing once the worker has seen its largest batch. If batches have one packet,
-/// [`Builder::calls`](crate::Builder::calls) should say so, otherwise a packet may take twice as long.
+/// Packets allocate nothing once the worker has seen its largest batch. If batches have one packet, set
+/// [`Builder::calls`](crate::Builder::calls) accordingly, otherwise a packet may take twice as long.
 #[derive(Debug)]
 pub struct Worker {
     batch: Batch,
     reader: BatchReader,
-    /// Answers to the rows of one schema, where packets have rows of several schemas or none.
+    /// Answers to the rows of one schema, if packets have rows of several schemas or none.
     by_row: Vec<Option<Match>>,
     /// Answers by packet.
     by_packet: Vec<Option<Match>>,
@@ -97,7 +97,7 @@ impl Worker {
         self.push_cut(link, frame, frame.len() as u32)
     }
 
-    /// Adds a frame that was `bytes` long on the wire, of which `frame` is what was captured.
+    /// Adds a frame that was `bytes` long on the wire; `frame` is its captured part.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
@@ -114,7 +114,7 @@ impl Worker {
 
     /// Adds whole frames, in order; the same as [`Worker::push`] for each of them, and faster.
     ///
-    /// It prefetches the frames ahead and reads frames of one protocol together.
+    /// It prefetches the next frames and reads frames of one protocol together.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
@@ -142,7 +142,7 @@ impl Worker {
 
     /// Adds a packet that the caller has parsed already, by a record of its fields, `bytes` long on the wire.
     ///
-    /// The outcome is [`Outcome::NoPorts`] where a port is absent, otherwise [`Outcome::Complete`].
+    /// The outcome is [`Outcome::NoPorts`] if a port is absent, otherwise [`Outcome::Complete`].
     ///
     /// ```
     /// use firstmatch::Firewall;
@@ -162,7 +162,7 @@ impl Worker {
     /// If the record is shorter than [`RecordLayout::least_bytes`]. The packet is not added then.
     ///
     /// # Panics
-    /// If no schema is the layout's.
+    /// If no schema is that of the layout.
     pub fn push_record(
         &mut self,
         layout: &RecordLayout,
@@ -185,7 +185,8 @@ impl Worker {
     /// ```
     ///
     /// # Panics
-    /// If there is no schema of this index, or `row` has not [`Schema::stride`](firstmatch_core::Schema::stride) words.
+    /// If there is no schema of this index, or `row` does not have [`Schema::stride`](firstmatch_core::Schema::stride)
+    /// words.
     pub fn push_row(&mut self, schema: usize, row: &[u32], bytes: u32) -> Outcome {
         self.batch.push_row(schema, row, bytes)
     }
@@ -272,7 +273,7 @@ impl Worker {
         self.outcomes[outcome.index()]
     }
 
-    /// The generation of the last batch: number of commits that it saw.
+    /// The generation of the last batch, which is the number of commits before it.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;

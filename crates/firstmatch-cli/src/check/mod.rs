@@ -47,7 +47,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<End> {
     Ok(if is_bad { End::BadAnswer } else { End::Done })
 }
 
-/// Most pairs of overlapping rules that are looked for.
+/// Maximum number of pairs of overlapping rules that are looked for.
 const MOST_OVERLAPS: usize = 1000;
 
 /// Finding as it is shown.
@@ -82,7 +82,7 @@ impl<'a> Checked<'a> {
         report.findings.extend(overlapping.findings());
         report.undecided += overlapping.undecided;
         let checked = Self { loaded, report, has_more_overlaps: overlapping.has_more, warnings };
-        // Other warnings are about rules that were not found.
+        // Other warnings are about rules that have no finding.
         let found: Vec<u32> = checked.items().iter().map(|item| item.line).collect();
         loaded.show_warnings_but(|warning| found.contains(&warning.line));
         checked
@@ -106,7 +106,7 @@ impl<'a> Checked<'a> {
         items
     }
 
-    /// Whether an item may mean that the file does something else than was wanted.
+    /// Whether an item may mean that the file does something else than intended.
     fn is_severe(&self, item: &Item<'_>) -> bool {
         let Some(rule) = item.rule else { return false };
         item.kind == Kind::Unmatchable.name() || item.by.iter().any(|&by| self.verdict(by) != self.verdict(rule))

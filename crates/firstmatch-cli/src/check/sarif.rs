@@ -11,7 +11,7 @@ use super::{Checked, Item, json};
 use crate::args::UNUSED_SET;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
-/// Most results, because programs that show them take no more of one run.
+/// Maximum number of results, because programs that show them take no more of one run.
 const MOST: usize = 5000;
 
 pub(super) fn print(checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -75,7 +75,7 @@ fn result(checked: &Checked<'_>, item: &Item<'_>, kinds: &[&str], seen: &mut Has
         let text = format!("this rule: {}", checked.verdict(rule));
         json!({ "id": id, "physicalLocation": place(checked.line(rule)), "message": { "text": text } })
     });
-    // The text of the rule, not its line, so that a finding stays the same when lines move.
+    // The text of the rule, not its line, so that a finding keeps its identity when lines move.
     let mut hasher = DefaultHasher::new();
     (item.kind, &item.text).hash(&mut hasher);
     let count = seen.entry(hasher.finish()).or_insert(0);

@@ -7,7 +7,7 @@ use firstmatch::show;
 use super::Checked;
 use crate::format::{BOLD, DIM, clip, counted};
 
-/// Most characters of a rule's text that are shown.
+/// Maximum number of characters of a rule's text that are shown.
 const RULE_WIDTH: usize = 100;
 
 pub(super) fn print(checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! `--check`: the oracle's answers beside the engine's.
+//! `--check`: compares the engine's answers with the oracle's.
 
 use std::panic::resume_unwind;
 use std::thread;
@@ -13,22 +13,22 @@ use crate::diagnostics;
 use crate::format::{clip, counted};
 use crate::rules::Loaded;
 
-/// Most differences that are shown.
+/// Maximum number of differences that are shown.
 const SHOWN: usize = 10;
-/// Least packets that are worth a thread of their own.
+/// Minimum number of packets that are worth a thread of their own.
 const WORTH: usize = 64;
 const THREADS: usize = 2;
 
 /// Comparison of the engine's answers with the oracle's.
 ///
-/// It compares all packets as they come, or a sample at the end, spread over the input.
+/// It compares all packets as they come, or at the end a sample from all over the input.
 #[derive(Debug)]
 pub(super) struct Checker {
     mode: Check,
     samples: Vec<Sample>,
     /// Number of classified packets offered so far.
     seen: u64,
-    /// Number of packets of which one is kept.
+    /// One packet in this many is kept.
     every: u64,
     pub(super) checked: u64,
     pub(super) different: u64,

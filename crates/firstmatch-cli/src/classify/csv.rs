@@ -1,4 +1,4 @@
-//! Writer for `--csv` and `--changed`: a line for each packet.
+//! Writer for `--csv` and `--changed`: one line per packet.
 
 use std::io;
 use std::path::Path;
@@ -60,7 +60,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the file, which then replaces the one of its name.
+    /// Ends the file, which then replaces the file of its name.
     pub(super) fn finish(&mut self) -> anyhow::Result<()> {
         let Some(csv) = self.csv.take() else { return Ok(()) };
         let finished = csv.into_inner().map_err(csv::IntoInnerError::into_error).and_then(Output::finish);

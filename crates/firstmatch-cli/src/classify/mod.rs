@@ -50,7 +50,7 @@ fn show(args: &ClassifyArgs, report: &Report, loaded: &Loaded, out: &mut dyn Wri
     if args.json { report.json(out) } else { summary::print(report, loaded, args, out) }
 }
 
-/// Compares the verdicts of two rule files on packets, and hands on the changes as JSON or as text.
+/// Compares the verdicts of two rule files on packets, and passes on the changes as JSON and as text.
 pub(crate) fn dry_run(args: &ClassifyArgs, take: &mut dyn FnMut(Value, Vec<u8>)) -> anyhow::Result<End> {
     let engine = engines::named(&args.engine).ok_or_else(|| anyhow!("there is no engine {}", args.engine))?;
     run_with(args, engine, &mut |report, _, _| {
@@ -151,7 +151,7 @@ fn run_with(args: &ClassifyArgs, engine: &Entry, print: Print<'_>) -> anyhow::Re
     job.answer(&report, packets, args, print)
 }
 
-/// Returns the base of each family, if one is asked for.
+/// Returns the base of each family, if bases are given.
 fn bases(args: &ClassifyArgs, families: usize) -> anyhow::Result<Vec<Option<Kind>>> {
     if !args.base.is_empty() && args.engine != engines::DEFAULT {
         bail!("--base is of the engine {}, and --engine {} was asked for", engines::DEFAULT, args.engine);
@@ -167,7 +167,7 @@ fn bases(args: &ClassifyArgs, families: usize) -> anyhow::Result<Vec<Option<Kind
     }
 }
 
-/// Returns the keys of all packets of an input, for each schema of the rules; the end of the program if it is bad.
+/// Returns the keys of all packets of an input, for each schema of the rules, or the end of the command if it is bad.
 pub(crate) fn keys_of(loaded: &Loaded, path: &Path) -> anyhow::Result<Result<Vec<KeyBuf>, End>> {
     let name = rules::display(path);
     let bad = |error: SourceError| rules::source_error(&name, error).map(|()| Err(End::BadInput));
@@ -199,24 +199,24 @@ struct Job<'a> {
     tally: Tally,
     checker: Option<Checker>,
     what_if: Option<WhatIf>,
-    /// The same rules with the audit rules among them.
+    /// Engines and counts for the rules of `loaded` with its audit rules in force, if it has any.
     audit: Option<WhatIf>,
     csv: Option<csv::Writer>,
     csv_on_stdout: bool,
     /// Keys for each schema, if they are to be classified again.
     held: Option<Vec<KeyBuf>>,
     nanos: timing::Streamed,
-    /// Time from opening the input to its end, with one worker without that of checking and of holding packets.
+    /// Time from opening the input to its end; with one worker, without the time in `beside`.
     wall: Duration,
-    /// Time of checking and of holding packets.
+    /// Time spent on checking packets and on holding them.
     beside: Duration,
     workers: usize,
-    /// Whether the input is text whose first line is no packet.
+    /// Whether the input is text whose first line is not a packet.
     is_no_trace: bool,
     stop: Stop,
 }
 
-/// Facts known of the inputs that were read.
+/// Facts about the inputs that were read.
 #[derive(Default)]
 struct Packets {
     /// Format of all inputs, once it is known.
@@ -225,7 +225,7 @@ struct Packets {
     is_trace: bool,
     files: Vec<FileCounts>,
     warnings: Vec<String>,
-    /// Fault behind the packets, if there is one.
+    /// Fault after the packets, if there is one.
     fault: Option<Fault>,
 }
 
@@ -236,7 +236,7 @@ struct Fault {
 }
 
 impl Packets {
-    /// Checks that an input has the format of those before it.
+    /// Checks that an input has the format of the inputs before it.
     fn add_kind(&mut self, name: &str, input: &Input) -> anyhow::Result<()> {
         let kind = match input {
             Input::Capture(_) => "a capture",
@@ -251,7 +251,7 @@ impl Packets {
 }
 
 impl Job<'_> {
-    /// Looks into the inputs that are regular files, if there are several; returns the fault of the first bad one.
+    /// Opens the inputs that are regular files, if there are several; returns the fault of the first bad one.
     ///
     /// Otherwise a wrong name would be found only after minutes.
     fn look_into(&mut self, paths: &[PathBuf], packets: &mut Packets) -> anyhow::Result<Option<Fault>> {
@@ -273,7 +273,7 @@ impl Job<'_> {
         Ok(None)
     }
 
-    /// Takes the inputs through the classifier, one after another, until one has a fault.
+    /// Reads and classifies the inputs, one after another, until one has a fault.
     fn stream(&mut self, paths: &[PathBuf], config: &wire::Config, packets: &mut Packets) -> anyhow::Result<()> {
         let start = Instant::now();
         let mut last = None;
@@ -302,7 +302,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Takes one input through the classifier, stretch by stretch; returns the last stretch.
+    /// Reads and classifies one input, stretch by stretch; returns the last stretch.
     fn stream_one(&mut self, path: &Path, config: &wire::Config, packets: &mut Packets) -> anyhow::Result<Stretch> {
         let name = rules::display(path);
         let rules = &self.loaded.file.rules;
@@ -372,7 +372,7 @@ impl Job<'_> {
         }
     }
 
-    /// Takes the answers of `count` workers, which read and classify; returns as [`Job::stream_alone`].
+    /// Takes the answers of `count` workers, which read and classify; returns the same as [`Job::stream_alone`].
     fn stream_with(
         &mut self,
         count: usize,
@@ -398,7 +398,7 @@ impl Job<'_> {
         workers.join(&mut self.tally, &mut self.nanos, stretch)
     }
 
-    /// Says why there is no packet to answer for.
+    /// Explains why there is no packet to answer for.
     fn nothing_read(&self, fault: Fault) -> anyhow::Result<End> {
         let Fault { name, error } = fault;
         if let Some(signal) = self.stop.signal() {
@@ -429,7 +429,7 @@ impl Job<'_> {
         }
         let mut out = answer_to(self.csv_on_stdout);
         let printed = print(report, self.loaded, &mut out);
-        // The exit code does not depend on whether the answer is read.
+        // The exit code does not depend on whether the reader takes the whole answer.
         match (packets.fault, good, self.stop.signal()) {
             (Some(Fault { name, error }), ..) => rules::source_error(&name, error).map(|()| End::BadInput),
             (None, false, _) => Ok(End::BadAnswer),
@@ -458,7 +458,7 @@ impl Job<'_> {
 
     /// Writes to the `--csv` output, if there is one.
     ///
-    /// Its reader may stop reading, for example `head`: the rest of the run then goes on without the lines.
+    /// If its reader stops reading, as `head` does, the rest of the run goes on without the lines.
     fn write_csv(&mut self, write: impl FnOnce(&mut csv::Writer, &Loaded) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let Some(csv) = &mut self.csv else { return Ok(()) };
         match write(csv, self.loaded) {

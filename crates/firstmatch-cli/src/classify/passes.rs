@@ -8,13 +8,13 @@ use firstmatch_core::{KeyBuf, Match};
 use super::stretch::Engines;
 use super::timing::{STRETCH, cpu_time};
 
-/// Number of packets below which the branch predictor learns a trace in a fixed order.
+/// Number of packets below which the branch predictor learns a trace that comes in a fixed order.
 const LEARNT: usize = 100_000;
 
 /// Returns the nanoseconds per packet of each of `count` passes over all keys, sorted.
 ///
-/// The result is empty if there are no keys, and has one pass if `stopped` from the beginning. Below [`LEARNT`] keys
-/// each pass takes them in a new order, because otherwise branches would be predicted that real traffic leaves
+/// The result is empty if there are no keys, and has one pass if `stopped` is true from the beginning. Below [`LEARNT`]
+/// keys each pass takes them in a new order. Otherwise the predictor would learn branches that real traffic leaves
 /// unpredictable.
 pub(super) fn passes(engines: &mut Engines, keys: &[KeyBuf], count: u32, stopped: &dyn Fn() -> bool) -> Vec<f64> {
     let total: usize = keys.iter().map(KeyBuf::len).sum();
@@ -58,7 +58,7 @@ pub(super) fn shuffle(from: &KeyBuf, to: &mut KeyBuf, random: &mut u64) {
     let rows = from.keys();
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();
     for last in (1..order.len()).rev() {
-        // xorshift64*: any order will do, as long as it is a new one each time.
+        // xorshift64*: any order is good, as long as it is a new one each time.
         *random ^= *random >> 12;
         *random ^= *random << 25;
         *random ^= *random >> 27;

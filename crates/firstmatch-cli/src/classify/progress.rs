@@ -45,7 +45,7 @@ impl Progress {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    // A wrong template would be a fault of ours, and the default bar serves as well.
+    // A wrong template would be our own fault, and the default bar serves as well.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 

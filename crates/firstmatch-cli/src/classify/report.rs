@@ -18,7 +18,7 @@ use crate::rules::Loaded;
 
 /// Figures in the order in which they are printed.
 ///
-/// Bytes are 0 where the input states no lengths.
+/// Bytes are 0 if the input states no lengths.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) engine: String,
@@ -44,8 +44,8 @@ pub(super) struct Report {
     /// Nanoseconds per packet of the classifier alone; `null` if nothing was classified.
     pub(super) ns_per_packet: Option<f64>,
     pub(super) timing: Timing,
-    /// Packets per second from opening the input to its end; with one worker without the time of checking, which then
-    /// goes on while nothing else does.
+    /// Packets per second from opening the input to its end. With one worker, the time of checking is left out, because
+    /// nothing else goes on meanwhile.
     pub(super) packets_per_second: Option<f64>,
     pub(super) seconds: f64,
     build_seconds: f64,
@@ -56,7 +56,7 @@ pub(super) struct Report {
     pub(super) check: Option<CheckResult>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) what_if: Option<WhatIfReport>,
-    /// What audit rules would do, if there are any.
+    /// Packets that audit rules would decide, if there are audit rules.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) audit: Vec<AuditHits>,
     pub(super) warnings: Vec<String>,
@@ -115,7 +115,7 @@ pub(super) struct EngineStats {
     longest_bucket: usize,
 }
 
-/// Lookups of rule caches by their path, the samples that they took and the boxes that they made of them.
+/// Lookups of rule caches by their path, their samples, and the boxes that they made from these.
 #[derive(Debug, Serialize)]
 pub(super) struct RuleCacheCounts {
     pub(super) hits: u64,
@@ -225,7 +225,7 @@ impl FileCounts {
         }
     }
 
-    /// Returns the counts of the input `name`, before which the counts were `before`.
+    /// Returns the counts of the input `name` alone; `before` are the counts before that input.
     pub(super) fn since(mut self, before: &Self, name: &str) -> Self {
         for (verdict, packets) in &mut self.verdicts {
             *packets -= before.verdicts.get(verdict).copied().unwrap_or(0);

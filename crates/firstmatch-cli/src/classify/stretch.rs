@@ -1,6 +1,6 @@
 //! Stretches: some thousand packets, parsed and then classified.
 //!
-//! Stretches keep reads of the clock rare, because each costs as much as several packets.
+//! Stretches keep reads of the clock rare, because a read costs as much as several packets.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl Feed {
         }
     }
 
-    /// Returns the packets of a capture by link type, for link types that are not read.
+    /// Returns the packets of a capture for each link type that is not supported.
     pub(super) fn unread_links(&self) -> Vec<(LinkType, u64)> {
         match self {
             Self::Capture(capture) => capture.unread_links(),
@@ -69,7 +69,7 @@ impl Feed {
         matches!(self, Self::Capture(_) | Self::Text(Text::Rows(_)))
     }
 
-    /// Whether the source is a trace none of whose lines was read.
+    /// Whether the source is a trace of which no line was read.
     pub(super) fn is_unread_trace(&self) -> bool {
         matches!(self, Self::Text(Text::Trace(trace)) if trace.records() == 0)
     }
@@ -100,7 +100,7 @@ impl Text {
         })
     }
 
-    /// Puts the next packet into `batch` without a copy of it; returns false where there is none.
+    /// Puts the next packet into `batch` without copying it; returns false if there is none.
     fn push_next(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         Ok(match self {
             Self::Trace(trace) => {
@@ -116,7 +116,7 @@ impl Text {
     }
 }
 
-/// Returns the values of a line that states flags; its headers if no schema has its family.
+/// Returns the values of a line with flags, or only its headers if no schema has its family.
 fn with_flags(record: &TraceRecord, schemas: &[Schema]) -> Packet {
     let values = schemas.iter().find_map(|schema| record.values(schema));
     values.map_or_else(|| Packet::Headers(record.headers()), Packet::Values)
@@ -169,7 +169,7 @@ pub(super) struct Reader {
     config: wire::Config,
     /// Number of the first packet of the next stretch.
     next: u64,
-    /// Error behind the packets of the last stretch, for the next call of [`Reader::read`].
+    /// Error after the packets of the last stretch, for the next call of [`Reader::read`].
     failed: Option<SourceError>,
 }
 
@@ -198,16 +198,16 @@ impl Reader {
         self.next
     }
 
-    /// Reads the next stretch; returns false, and leaves `stretch` as it is, where there is none.
+    /// Reads the next stretch; returns false, and leaves `stretch` as it is, if there is none.
     ///
-    /// Packets of a capture are left as they are, so that [`Stretch::parse`] can do the rest without the reader.
+    /// Packets of a capture are left unparsed, so that [`Stretch::parse`] can do the rest without the reader.
     ///
     /// An error is returned only after every packet before it was delivered.
     pub(super) fn read(&mut self, stretch: &mut Stretch) -> Result<bool, SourceError> {
         let Self { feed, config, next, failed } = self;
         let count = match feed {
             Feed::Capture(capture) => {
-                // Where there are none, the parsed packets stay.
+                // If there are none, the parsed packets stay.
                 if !capture.next_frames(&mut stretch.frames, STRETCH)? {
                     return Ok(false);
                 }
@@ -246,7 +246,7 @@ impl Stretch {
         self.packets.clear();
     }
 
-    /// Adds the packets of a capture that [`Reader::read`] left.
+    /// Adds the packets of a capture that [`Reader::read`] left unparsed.
     pub(super) fn parse(&mut self) {
         let frames = std::mem::take(&mut self.frames);
         if self.keep_packets {
@@ -263,7 +263,7 @@ impl Stretch {
         self.frames = frames;
     }
 
-    /// Adds one packet of a text; returns false where there is none.
+    /// Adds one packet of a text; returns false if there is none.
     fn add_next(&mut self, text: &mut Text, config: &wire::Config) -> Result<bool, SourceError> {
         if !self.keep_packets {
             return text.push_next(&mut self.batch);
@@ -306,7 +306,7 @@ pub(super) struct Engines {
     classifiers: Arc<[Box<dyn Classifier>]>,
     scratches: Vec<Scratch>,
     batch: usize,
-    /// Answers to the rows of one schema, where other packets lie between.
+    /// Answers to the rows of one schema, if not every packet has a row there.
     by_row: Vec<Option<Match>>,
 }
 
@@ -320,7 +320,7 @@ impl Engines {
         &self.classifiers
     }
 
-    /// Returns the most keys that one call classifies.
+    /// Returns the maximum number of keys that one call classifies.
     pub(super) fn batch(&self) -> usize {
         self.batch
     }
@@ -341,7 +341,7 @@ impl Engines {
         }
     }
 
-    /// Classifies every packet of `batch` into `answers`, and adds the time of that.
+    /// Classifies every packet of `batch` into `answers`, and adds the time that this takes.
     pub(super) fn classify(&mut self, batch: &Batch, answers: &mut Vec<Option<Match>>, timing: &mut Streamed) {
         answers.clear();
         answers.resize(batch.len(), None);
@@ -350,7 +350,7 @@ impl Engines {
         timing.add(count, start);
     }
 
-    /// Classifies a short batch again and again, until all rounds together can be timed.
+    /// Classifies a short batch repeatedly, until all rounds together can be timed.
     pub(super) fn replay(&mut self, batch: &Batch, timing: &mut Streamed) {
         let mut answers = vec![None; batch.len()];
         let once = self.look_up(batch, &mut answers);

@@ -12,7 +12,7 @@ use crate::args::ClassifyArgs;
 use crate::format::{BOLD, DIM, Table, bytes, clip, counted, percent, short, thousands};
 use crate::rules::Loaded;
 
-/// Most characters of a rule's text that are shown.
+/// Maximum number of characters of a rule's text that are shown.
 const RULE_WIDTH: usize = 72;
 
 pub(super) fn print(report: &Report, loaded: &Loaded, args: &ClassifyArgs, out: &mut dyn Write) -> io::Result<()> {
@@ -108,7 +108,7 @@ fn top_rules(report: &Report, loaded: &Loaded, top: usize, out: &mut dyn Write) 
     }
 }
 
-/// Prints what each audit rule would do.
+/// Prints how many packets each audit rule would decide.
 fn audit(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     if report.audit.is_empty() {
         return Ok(());
@@ -122,7 +122,7 @@ fn audit(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     table.print(out)
 }
 
-/// Prints the packets that the other rules decide otherwise, by pair of rules.
+/// Prints the packets that the other rules decide differently, by pair of rules.
 pub(super) fn changes(report: &Report, what_if: &WhatIfReport, top: usize, out: &mut dyn Write) -> io::Result<()> {
     let packets = counted(what_if.packets, "packet");
     let share = percent(what_if.packets, report.packets);

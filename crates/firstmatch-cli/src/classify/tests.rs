@@ -36,7 +36,7 @@ fn answer(rules: &RuleSet, batch: &Batch, headers: &Headers) -> Option<Match> {
     Some(Match { rule: rule.id, priority: rule.priority })
 }
 
-/// Runs a checker over packets, of which those numbered in `wrong` get no answer.
+/// Runs a checker over packets; the packets numbered in `wrong` get no answer.
 fn check(mode: Check, count: u64, wrong: &[u64]) -> Checker {
     let rules = rules();
     let batch = Batch::new(&Config::default(), rules.schemas()).expect("packets fill the 5-tuple");
@@ -99,7 +99,7 @@ fn passes_keep_their_keys_and_their_number() {
         let times = passes::passes(&mut engines, &[held], 3, &|| false);
         let spent = start.elapsed().as_nanos() as f64;
         assert!(times.len() == 3 && times.is_sorted() && times[0] > 0.0, "{name}: {times:?}");
-        // 500 keys are taken in 9 rounds, none of which ends before it began.
+        // 500 keys are taken in 9 rounds per pass, which together take at most the time spent.
         assert!(times.iter().sum::<f64>() * 9.0 * 500.0 <= spent, "{name}: {times:?} in {spent}");
         assert!(
             passes::passes(&mut engines, &[firstmatch_core::KeyBuf::new(&rules.schemas()[0])], 3, &|| false).is_empty()
@@ -153,7 +153,7 @@ impl firstmatch_core::Engine for Careless {
     }
 }
 
-/// Returns the arguments that classify the example's packets, and these.
+/// Returns the arguments that classify the example's packets, followed by `extra`.
 fn on_the_example(extra: &[&str]) -> ClassifyArgs {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let (rules, input) = (examples.join("edge.rules"), examples.join("edge.pcapng"));
@@ -217,7 +217,7 @@ fn csv_cannot_be_written_where_there_is_no_folder() {
     assert!(error.to_string().starts_with("/nonexistent/x.csv: cannot be written"), "{error}");
 }
 
-/// A stretch ends after a bounded number of packets, even where none of them can be classified.
+/// A stretch ends after a bounded number of packets, even if none of them can be classified.
 #[test]
 fn a_stretch_of_unknown_packets_ends() {
     let rules = rules();

@@ -18,17 +18,17 @@ use crate::args::ClassifyArgs;
 use crate::rules::{self, Loaded};
 use crate::{engines, is_broken_pipe};
 
-/// Other rules, with the packets that they decide otherwise.
+/// Other rules, with the packets that they decide differently.
 pub(super) struct WhatIf {
     pub(super) loaded: Loaded,
     config: wire::Config,
     engines: Engines,
-    /// Batch for the packets of the input at hand.
+    /// Batch for the packets of the current input.
     batch: Option<Batch>,
     answers: Vec<Option<Match>>,
     /// Packets whose verdict changes, by rule and verdict before and after.
     changed: HashMap<[(Option<RuleId>, Verdict); 2], Count>,
-    /// Packets by rule that decides them.
+    /// Packets by the rule that decides them.
     tally: Tally,
     /// Output for the packets whose verdict changes.
     pub(super) csv: Option<csv::Writer>,
@@ -70,7 +70,7 @@ pub(super) struct WhatIfReport {
     /// Packets whose verdict changes, and their bytes.
     pub(super) packets: u64,
     pub(super) bytes: u64,
-    /// Pairs of rules, those of most packets first.
+    /// Pairs of rules, the ones with most packets first.
     pub(super) pairs: Vec<Changed>,
 }
 
@@ -82,7 +82,7 @@ impl WhatIf {
         Ok(Self::new(loaded, args)?.map(|what_if| Self { csv, ..what_if }))
     }
 
-    /// Builds the default engine for other rules; `None` if that fails, which is then shown.
+    /// Builds the default engine for other rules; `None` if that fails, and then the reason is shown.
     pub(super) fn new(loaded: Loaded, args: &ClassifyArgs) -> anyhow::Result<Option<Self>> {
         let config = loaded.wire_config(args.metadata)?;
         let Some(lowered) = loaded.lower() else { return Ok(None) };
@@ -101,7 +101,7 @@ impl WhatIf {
         Ok(Some(Self { loaded, config, engines, batch, answers, changed, tally, csv: None }))
     }
 
-    /// Prepares for the packets of another input, which the rules `own` are for.
+    /// Prepares for the packets of another input of the run whose rules are `own`.
     pub(super) fn begin(&mut self, feed: &Feed, own: &Loaded) -> anyhow::Result<()> {
         let rules = &self.loaded.file.rules;
         if feed.has_values() && rules.schemas() != own.file.rules.schemas() {
@@ -111,7 +111,7 @@ impl WhatIf {
         Ok(())
     }
 
-    /// Classifies the packets of a stretch, and counts those that `own` decides otherwise.
+    /// Classifies the packets of a stretch, and counts the packets that `own` decides differently.
     pub(super) fn take(&mut self, own: &Loaded, stretch: &Stretch) -> anyhow::Result<()> {
         let Some(batch) = &mut self.batch else { return Ok(()) };
         batch.clear();
@@ -143,7 +143,7 @@ impl WhatIf {
         Ok(())
     }
 
-    /// Returns what the audit rules of `own` would do, these being the rules with them in force.
+    /// Returns the packets that each audit rule of `own` would decide; `self` has the rules with audit rules in force.
     pub(super) fn audit(&self, own: &Loaded) -> Vec<AuditHits> {
         let mut changed: HashMap<Option<RuleId>, u64> = HashMap::new();
         self.changed.iter().for_each(|([_, after], count)| *changed.entry(after.0).or_default() += count.packets);

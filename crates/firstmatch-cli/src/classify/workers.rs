@@ -1,6 +1,6 @@
 //! `--workers`: threads that read, parse and classify stretches, which come back in order of arrival.
 //!
-//! One worker at a time reads, as a rule whole buffers of a capture without a look into the packets. Parsing and lookup
+//! One worker at a time reads, usually whole buffers of a capture without looking into the packets. Parsing and lookup
 //! need no lock, and the packets stay in the cache of the core that read them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,9 +15,9 @@ use super::stretch::{Engines, Reader, Stretch};
 use super::tally::Tally;
 use super::timing::Streamed;
 
-/// Number of stretches on their way for each worker: one in hand, and one that waits for an earlier one.
+/// Number of stretches in flight for each worker: one that it works on, and one that waits for an earlier one.
 const AHEAD: usize = 2;
-/// Number of stretches of which one is handed on for the progress bar, if nobody needs the answers.
+/// One stretch in this many is passed on for the progress bar, if the answers are not needed.
 const EVERY: u64 = 256;
 
 impl Message for Stretch {
@@ -37,7 +37,7 @@ struct Shared {
     /// Stretches to fill again, the last one first, because it is in a cache.
     free: Mutex<Vec<Stretch>>,
     totals: Mutex<Totals>,
-    /// Number of stretches of which one is handed on.
+    /// One stretch in this many is passed on.
     every: u64,
 }
 
@@ -74,7 +74,7 @@ impl Shared {
     }
 }
 
-/// One worker: an engine's scratches, and the counts of what it classified, which it adds to the totals at its end.
+/// One worker: an engine's scratches, and its own counts, which it adds to the totals at its end.
 struct Classify {
     shared: Arc<Shared>,
     engines: Engines,
@@ -113,8 +113,8 @@ pub(super) struct Workers {
 impl Workers {
     /// Starts `count` workers for rules in `slots` slots, which fill stretches like `empty`.
     ///
-    /// Unless `all_needed`, only few of the stretches are handed on. The workers then use theirs again, and the caller
-    /// sleeps meanwhile.
+    /// Unless `all_needed` is true, only few of the stretches are passed on. The workers then reuse the others, and the
+    /// caller sleeps meanwhile.
     pub(super) fn start(
         count: usize,
         engines: &Engines,
@@ -148,7 +148,7 @@ impl Workers {
         Ok(Self { plane: builder.start()?, shared })
     }
 
-    /// Returns the next stretch that is handed on, in order; `None` after the last.
+    /// Returns the next stretch that is passed on, in order; `None` after the last.
     pub(super) fn next(&mut self) -> anyhow::Result<Option<Stretch>> {
         let next = self.plane.recv();
         match self.plane.fault().filter(|_| next.is_none()) {
@@ -157,12 +157,12 @@ impl Workers {
         }
     }
 
-    /// Takes a stretch back, for packets to come.
+    /// Takes a stretch back, to be filled again.
     pub(super) fn give_back(&self, stretch: Stretch) {
         lock(&self.shared.free).push(stretch);
     }
 
-    /// Ends the workers and adds what they counted; `last` becomes the last stretch, whether or not it was handed on.
+    /// Ends the workers and adds their counts; `last` becomes the last stretch, whether or not it was passed on.
     ///
     /// Returns the input and the error that ended it, if one did.
     pub(super) fn join(
@@ -185,7 +185,7 @@ impl Workers {
     }
 }
 
-/// Locks a mutex, also after a panic of another worker, which ends the plane by itself.
+/// Locks a mutex, even after a panic of another worker, because that panic ends the plane anyway.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

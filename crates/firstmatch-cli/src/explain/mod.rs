@@ -17,10 +17,10 @@ use crate::format::{BOLD, DIM, clip, counted, thousands};
 use crate::rules::{self, Loaded};
 use crate::{End, answer_to};
 
-/// Most rules shown of those that would have matched next.
+/// Maximum number of rules shown that would have matched next.
 const NEXT: usize = 5;
 const RULE_WIDTH: usize = 160;
-/// Widest condition, in characters, that takes part in aligning the column of packet values.
+/// Maximum width of a condition, in characters, for which the column of packet values is aligned.
 const ALIGNED: usize = 60;
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
         }
     };
     let mut out = answer_to(false);
-    // The fields of a table's row are those of the rules that decide.
+    // The fields of a table's row are the fields of the rules that decide.
     let is_row = matches!(packet, Packet::Values(_));
     let same = |audited: &Loaded| audited.file.rules.schemas() == loaded.file.rules.schemas();
     let audited = loaded.audited().filter(|audited| !is_row || same(audited));
@@ -164,7 +164,7 @@ fn from_file(
 /// Decision on a packet with its reasons.
 pub(crate) struct Explanation<'a> {
     loaded: &'a Loaded,
-    /// Fields of the packet, in words.
+    /// Fields of the packet, as text.
     lines: Vec<String>,
     /// Values of the fields, or the outcome of an unknown packet.
     values: Result<FieldValues, wire::Outcome>,
@@ -181,7 +181,7 @@ impl<'a> Explanation<'a> {
             Packet::Headers(headers) => {
                 let mut batch =
                     Batch::for_rules(config, &loaded.file.rules).context("these rules cannot be applied to packets")?;
-                // All fields that rules might test are shown, whether or not they do test them.
+                // All fields that rules might test are shown, whether or not the rules do.
                 let fields = schemas.iter().flat_map(Schema::fields);
                 let asked = SourceSet::of(&fields.filter_map(Field::source).collect::<Vec<_>>());
                 let outcome = batch.push_headers(&headers, 0);

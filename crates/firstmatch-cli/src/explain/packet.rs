@@ -61,7 +61,7 @@ fn parse_words(text: &str) -> anyhow::Result<Packet> {
     };
     let family = if src.is_ipv4() { Family::Ipv4 } else { Family::Ipv6 };
     let echo = icmp_type_number(family, "echo-request").unwrap_or(0);
-    // Defaults are those of a packet that opens a conversation: an echo request, or a TCP SYN.
+    // The defaults are those of a packet that opens a conversation: an echo request, or a TCP SYN.
     let mut packet = Packet { proto, src, dst, ports, icmp_type: echo, icmp_code: 0, tcp_flags: 0x02, vlan: None };
     let mut given = Vec::new();
     while let Some(key) = words.next() {
@@ -150,7 +150,7 @@ impl Packet {
         frame
     }
 
-    /// Returns the 64 bytes behind the IP header, more than is read of any transport header.
+    /// Returns the 64 bytes after the IP header, more than is read of any transport header.
     fn payload(&self) -> Vec<u8> {
         let mut payload = vec![0; 64];
         if let Some((sport, dport)) = self.ports {

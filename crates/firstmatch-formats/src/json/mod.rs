@@ -1,6 +1,6 @@
 //! Rule files as JSON, for scripts. `docs/json.md` is the manual.
 //!
-//! Reading is strict: an unknown or repeated member is a fault. Every fault is shown where it stands, with its JSON
+//! Reading is strict: an unknown or repeated member is a fault. Every fault is shown at its place, with its JSON
 //! pointer. `node` finds places in the text, `schema` and `rule` read the values there.
 
 mod node;
@@ -21,7 +21,7 @@ pub use write::write;
 /// Value of the member `format`.
 const FORMAT: &str = "firstmatch-rules";
 const VERSION: u64 = 1;
-/// Largest number that every reader of JSON keeps exact, 2^53 - 1. Larger ones are strings.
+/// Largest number that every reader of JSON keeps exact, 2^53 - 1. Larger numbers are strings.
 const MAX_NUMBER: u128 = (1 << 53) - 1;
 
 /// Rule file that was read.
@@ -29,11 +29,11 @@ const MAX_NUMBER: u128 = (1 << 53) - 1;
 pub struct Read {
     /// The rules, as from any format.
     pub file: RuleFile,
-    /// Line of the text on which each rule begins, by slot; 0 where there is no rule.
+    /// Line of the text on which each rule begins, by slot; 0 if there is no rule.
     pub lines: Vec<u32>,
 }
 
-/// Faults of a refused rule file: in order, up to a cap, and the number of others.
+/// Faults of a refused rule file, in order, up to a cap, and the number of further ones.
 #[derive(Debug)]
 pub struct Faults {
     /// Faults in order.

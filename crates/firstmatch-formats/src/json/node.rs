@@ -1,4 +1,4 @@
-//! Places in a JSON text, and the faults that stand there.
+//! Places in a JSON text, and the faults there.
 //!
 //! A node is the slice of the text that holds a value. Its content is read level by level, each time from the text, so
 //! that every value's place is known. The path to a value is found only for a fault that is shown.
@@ -14,12 +14,12 @@ use serde_json::value::RawValue;
 use super::Faults;
 use crate::hidden::visible;
 
-/// Most characters of a line that a diagnostic shows.
+/// Maximum number of characters of a line that a diagnostic shows.
 const MAX_TEXT: usize = 4096;
-/// Most characters of a value that a message repeats.
+/// Maximum number of characters of a value that a message repeats.
 const MAX_WORD: usize = 48;
 
-/// Most members of an object that are compared pair by pair; more are hashed.
+/// Maximum number of members of an object that are compared pair by pair; more are hashed.
 const FEW: usize = 16;
 
 /// Text of one value, a part of the document.
@@ -50,7 +50,7 @@ struct Member<'t> {
 }
 
 impl<'t> Doc<'t> {
-    /// Returns the document and its root. A text that is no JSON has one fault.
+    /// Returns the document and its root. A text that is not JSON has one fault.
     pub(super) fn new(text: &'t str, cap: usize) -> Result<(Self, Node<'t>), Faults> {
         let newlines = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(newlines).collect();
@@ -94,7 +94,7 @@ impl<'t> Doc<'t> {
         self.faults.len() + self.more
     }
 
-    /// Returns the faults, those of earlier lines first.
+    /// Returns the faults, in order of lines.
     pub(super) fn into_faults(mut self) -> Faults {
         self.faults.sort_by_key(|(at, _)| *at);
         Faults { faults: self.faults.into_iter().map(|(_, fault)| fault).collect(), more: self.more }
@@ -156,7 +156,7 @@ impl<'t> Doc<'t> {
             let inside = |value: &str| at < self.end(value);
             let step = match node.as_bytes().first() {
                 Some(b'{') => {
-                    // A place in a key counts as one in its value.
+                    // A place in a key counts as a place in its value.
                     let members = members(node).unwrap_or_default();
                     let found = members.into_iter().find(|m| self.start(m.key_node) <= at && inside(m.value));
                     found.map(|m| (m.key.replace('~', "~0").replace('/', "~1"), m.value))
@@ -173,7 +173,7 @@ impl<'t> Doc<'t> {
             pointer.push_str(&name);
             node = value;
         }
-        // The root has the empty pointer, which would not be seen.
+        // The root has the empty pointer, which a reader would not see.
         if pointer.is_empty() { "the document".to_owned() } else { pointer }
     }
 
@@ -213,7 +213,7 @@ impl<'t> Doc<'t> {
         }
     }
 
-    /// Returns a text; `expected` says what should stand in place of another value.
+    /// Returns a text; `expected` describes it for the message if there is another value.
     pub(super) fn string(&mut self, node: Node<'t>, what: &str, expected: &str) -> Option<Cow<'t, str>> {
         match string(node) {
             Some(text) => Some(text),
@@ -229,7 +229,7 @@ impl<'t> Doc<'t> {
         }
     }
 
-    /// Returns the value of the word in `choices` that stands there.
+    /// Returns the value that belongs to the word at this place in `choices`.
     pub(super) fn choice<T: Copy>(&mut self, node: Node<'t>, what: &str, choices: &[(&str, T)]) -> Option<T> {
         let word = string(node);
         let found = choices.iter().find(|(name, _)| word.as_deref() == Some(name));
@@ -250,7 +250,7 @@ impl<'t> Object<'t> {
         Some(self.members.swap_remove(at).value)
     }
 
-    /// Notes names of members that are known, whether they are asked for or not.
+    /// Notes names of members that are known, whether they are taken or not.
     pub(super) fn knows(&mut self, names: &[&'static str]) {
         for &name in names {
             if !self.known.contains(&name) {

@@ -17,7 +17,7 @@ use super::{FORMAT, Faults, Read, VERSION};
 
 /// Bounds on the slot of an id, because slots index arrays.
 ///
-/// Otherwise a file of few rules and an enormous id would ask for enormous arrays. For example, a file of 100 rules may
+/// Otherwise a file with few rules and an enormous id would need enormous arrays. For example, a file of 100 rules may
 /// have slots below 67,136.
 const IDS_PER_RULE: usize = 16;
 const IDS_ALWAYS: usize = 1 << 16;
@@ -72,7 +72,7 @@ fn read_document<'t>(doc: &mut Doc<'t>, root: Node<'t>, options: &Options) -> Op
     Some(Read { file, lines })
 }
 
-/// Returns the warnings, as in native files, in the order of lines, and the number of others.
+/// Returns the warnings, as in native files, in the order of lines, and the number of further ones.
 fn warnings<'t>(
     doc: &Doc<'t>,
     rules: &RuleSet,
@@ -201,7 +201,7 @@ fn rule_set<'t>(
                 labels.extend(label.map(|label| (id, label)));
                 audits.extend(is_audit.then_some(id));
             }
-            // Everything that a set refuses today is a fault above. This is for reasons to refuse that may be added.
+            // Every reason why a set refuses a rule today is a fault above. This is for reasons that may be added.
             Err(error) => return doc.fault(node, error, ""),
         }
     }

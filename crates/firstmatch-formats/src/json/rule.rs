@@ -99,7 +99,7 @@ impl TestOut {
             Test::Range { lo, hi } => Self { lo: show(lo), hi: show(hi), ..Self::default() },
             Test::Mask { value, mask } => Self { value: show(value), mask: show(mask), ..Self::default() },
         };
-        // In a set of two families an address shows its own.
+        // In a set of two families an address shows its own family.
         let told = schemas.len() > 1 && matches!(look, Look::Address(_)) && !out.any && !out.absent;
         out.family = family.filter(|_| !told).map(Family::name);
         out
@@ -108,14 +108,14 @@ impl TestOut {
 
 /// Rule as the document states it.
 ///
-/// Members that it leaves out are set when all rules are known.
+/// Members that it leaves out are set once all rules are known.
 pub(super) struct RuleIn<'t> {
     pub(super) node: Node<'t>,
     pub(super) id: Option<(RuleId, Node<'t>)>,
     pub(super) priority: Option<(Priority, Node<'t>)>,
     pub(super) label: Option<Box<str>>,
     pub(super) is_audit: bool,
-    /// Rule whose priority is 0 until then.
+    /// Rule with priority 0 until then.
     pub(super) spec: RuleSpec,
 }
 
@@ -243,7 +243,7 @@ fn read_test<'t>(
     let family = family.map_or(Some(None), |family| family.map(Some))?;
     let (test, of) = values?;
     let (at, addresses) = (given.unwrap_or(node), of.0);
-    // In a set of two families an address shows its own; a set of one family has nothing to show.
+    // In a set of two families an address shows its own family; a set of one family has nothing to show.
     let family = match (family, addresses) {
         (Some(family), Some(address)) if family != address => {
             return doc.fault(at, format_args!("an {address} address in a test for {family}"), "");
@@ -305,7 +305,7 @@ fn read_values<'t>(doc: &mut Doc<'t>, object: &mut Object<'t>, field: &Field) ->
     if second == Some("length") {
         let width = match one {
             Some(Given::Address(family, _)) => family.address_bits(),
-            // The width is that of the wider family; whether the length fits is checked later.
+            // The width is that of the wider family; the length is checked later.
             _ => 128.min(if value::is_address(field) { 128 } else { field.width() }),
         };
         let at = second_node?;

@@ -29,7 +29,7 @@ impl<'a> FieldOut<'a> {
     }
 }
 
-/// Reads one schema, or that of IPv4 and that of IPv6.
+/// Reads one schema, or a schema for IPv4 and one for IPv6.
 pub(super) fn read_all<'t>(doc: &mut Doc<'t>, node: Node<'t>) -> Option<Vec<Schema>> {
     let nodes = doc.list(node, "list of schemas")?;
     let schemas: Vec<_> = nodes.iter().filter_map(|&node| read(doc, node)).collect();

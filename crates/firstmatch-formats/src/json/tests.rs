@@ -1,4 +1,4 @@
-//! Tests of JSON rule files: the round trip is the identity, and every fault has its place.
+//! Tests of JSON rule files: a round trip changes nothing, and every fault has its place.
 
 mod faults;
 
@@ -38,7 +38,7 @@ fn assert_identity(before: &RuleFile) {
     assert_eq!(rules(&back(&value.to_string())), rules(before));
 }
 
-/// What a document may leave out because it is false may also stand there.
+/// Members that a document may leave out because they are false may also be stated.
 #[test]
 fn false_is_what_is_left_out() {
     let text = "schema {\n  a 8 range\n  b 8 range optional\n}\ndeny a 1 b not 2\n";
@@ -147,7 +147,7 @@ fn random_rule_files_come_back_equal() {
                 let at = random.below(ids.len());
                 set.remove(ids.swap_remove(at)).expect("it is live");
             }
-            // Now and then a priority is taken.
+            // Sometimes a priority is taken.
             ids.extend(set.insert(rule(&mut random, &schemas)).ok());
         }
         let verdicts = [Verdict::Permit, Verdict::Deny, Verdict::Match, Verdict::Mark(9)];
@@ -234,7 +234,7 @@ fn garbage_never_panics_and_faults_stand_inside_the_text() {
     let mut random = Rng::new(5);
     let mut faulty = 0;
     for _ in 0..30_000 {
-        // One value becomes another one, or bytes change places.
+        // One value becomes another one, or bytes are swapped.
         let mut text = good.clone();
         for _ in 0..1 + random.below(2) {
             let starts: Vec<usize> = text.match_indices([':', '[', ',']).map(|(at, _)| at + 1).collect();
@@ -296,7 +296,7 @@ fn meaning(file: &RuleFile) -> Vec<(Action, firstmatch_core::rule::Conditions, O
 
 /// Rules are the same rules whichever format they come from.
 ///
-/// Schema, policy, order, actions and conditions are equal, and a set of one takes the rules of another.
+/// Schema, policy, order, actions and conditions are equal, and a set of one format takes rules of another.
 #[test]
 fn rules_of_every_format_are_the_same_rules() {
     let mut random = Rng::new(5);
@@ -323,7 +323,7 @@ fn rules_of_every_format_are_the_same_rules() {
     }
 }
 
-/// Numbers above those that every reader keeps are written as text.
+/// Numbers larger than every reader keeps are written as text.
 #[test]
 fn large_numbers_are_text() {
     let file = crate::parse(

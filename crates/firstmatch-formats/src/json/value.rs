@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::MAX_NUMBER;
 use super::node::{Doc, Node, shown, string};
 
-/// Returns a number, as a string where readers of JSON would round it.
+/// Returns a number, as a string if readers of JSON would round it.
 ///
 /// For example, 2^53 - 1 is a number and 2^53 is `"9007199254740992"`.
 pub(super) fn number(value: u128) -> Value {
@@ -66,7 +66,7 @@ impl Look {
         }
         match (family, schemas) {
             (Some(family), _) => Self::Address(family),
-            // Without a family of its own, the width of the field shows it.
+            // The schema has no family of its own, but the width of the field shows one.
             (None, [one]) => match one.fields()[field].width() {
                 32 => Self::Address(Family::Ipv4),
                 128 => Self::Address(Family::Ipv6),

@@ -1,4 +1,4 @@
-//! Writer of rules as JSON: a head for people, then a rule a line in order of priority.
+//! Writes rules as JSON: format, version, schemas and policy, then one rule per line in priority order.
 
 use std::fmt::Write;
 
@@ -13,10 +13,10 @@ use super::{FORMAT, VERSION};
 use crate::RuleFile;
 use crate::write::Unwritable;
 
-/// Returns the document of a rule file. Read back it gives an equal one: ids, priorities and lines too.
+/// Returns the document of a rule file. Reading it back gives an equal file, with equal ids, priorities and lines.
 ///
 /// # Errors
-/// If words are narrower than a schema's fields make them, because the document cannot express that.
+/// If words are narrower than the fields of a schema make them, because the document cannot express that.
 pub fn write(file: &RuleFile) -> Result<String, Unwritable> {
     let (rules, labels) = file.all_rules();
     let schemas = rules.schemas();

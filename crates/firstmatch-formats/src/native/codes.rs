@@ -1,4 +1,4 @@
-//! Names of ICMP codes in rules: each is the code of one type, which the rule then has.
+//! Names of ICMP codes in rules: each name is the code of one type, and the rule then requires that type.
 
 use super::icmp::{self, Codes};
 use super::parser::Parser;
@@ -17,7 +17,7 @@ impl Parser<'_> {
         self.codes = Some(Codes { of_type, negated, span });
     }
 
-    /// Adds the condition on the type of the codes that the rule names, or checks the one that it has.
+    /// Adds the condition on the type of the codes that the rule names, or checks the condition that it has.
     pub(super) fn imply_type(&mut self) {
         let Some(Codes { of_type, negated, span }) = self.codes else { return };
         let asked = format!("`icmp_type {of_type}`");
@@ -50,7 +50,7 @@ impl Parser<'_> {
         self.conditions.push((field, span));
     }
 
-    /// Whether the condition on the type holds for these numbers alone, in each family that the rule may match.
+    /// Whether the condition on the type holds only for these numbers, in each family that the rule may match.
     fn is_type(&self, field: usize, numbers: &[(Family, u128)]) -> bool {
         let conditions = Conditions::from_packed(&self.packed);
         let Some(condition) = conditions.on(field) else { return false };

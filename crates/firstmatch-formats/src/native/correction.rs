@@ -1,8 +1,8 @@
 //! Corrections that messages propose for values with bits outside a prefix or a mask.
 //!
 //! # Invariants
-//! - A correction holds for no value that no reading of the written text holds for (`hints` in the tests of formats).
-//!   Text behind `/` may be a prefix length, a mask or a wildcard mask, which has ones where bits do not matter.
+//! - A correction matches no value that no reading of the written text matches (`hints` in the tests of formats). Text
+//!   after `/` may be a prefix length, a mask or a wildcard mask, which has ones where bits do not matter.
 
 use super::fields::{FieldInfo, Takes};
 use super::literal::{Value, free_bits};
@@ -31,7 +31,7 @@ fn bits(end: &str, count: u32, width: u32) -> String {
 pub(super) fn outside_prefix(word: &str, value: Value, len: u32, width: u32) -> Message {
     let prefix = value.with(value.bits() & !free_bits(width, len));
     let expected = match len {
-        // An address before `/0` may be meant as that address.
+        // An address before `/0` may be meant as a single address.
         0 => format!("`{value}/{width}`, or `{prefix}/0` if every value is meant"),
         _ => format!("`{prefix}/{len}`"),
     };
@@ -58,7 +58,7 @@ pub(super) fn outside_mask([word, end]: [&str; 2], value: Value, mask: Value) ->
     }
 }
 
-/// Returns the message for a number with bits outside its mask, as `shown` in the file.
+/// Returns the message for a number with bits outside its mask; `shown` is its text in the file.
 pub(super) fn outside_number(
     shown: &str,
     value: u128,
@@ -73,7 +73,7 @@ pub(super) fn outside_number(
         return message.expected(format!("`{value} icmp_code {mask}` for a type and its code"));
     }
     let mut expected = Vec::new();
-    // What it means where `/` is followed by a length.
+    // The reading as a prefix, with its length after `/`.
     let prefix = info.filter(fits).and_then(|info| {
         let len = u32::try_from(mask).ok().filter(|len| (1..info.width).contains(len))?;
         let free = free_bits(info.width, len);
@@ -95,9 +95,9 @@ pub(super) fn short_address(value: u128, len: u128, info: &FieldInfo<'_>) -> Opt
     is_taken.then(|| format!("all four bytes: `{}/{len}`", Value::Address(Family::Ipv4, value)))
 }
 
-/// Returns the warning for zeros under a mask that would hold for other addresses as a wildcard mask.
+/// Returns the warning for zeros under a mask that would match other addresses if it were a wildcard mask.
 ///
-/// For example, `0.0.0.0/255.255.255.255` holds for one address, and for every one with a wildcard mask.
+/// For example, `0.0.0.0/255.255.255.255` matches one address, and every address if it is a wildcard mask.
 pub(super) fn zeros_under_wildcard(zero: Value, mask: u128, shown: &str) -> Option<Message> {
     let width = zero.width();
     let len = wildcard_len(mask, width).filter(|_| mask != 0)?;

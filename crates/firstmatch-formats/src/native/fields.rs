@@ -1,4 +1,4 @@
-//! Fields that conditions may test: those of IP networks, or those of the file's own schema.
+//! Fields that conditions may test: fields of IP networks, or of the file's own schema.
 
 use firstmatch_core::rule::RuleSet;
 use firstmatch_core::schema::{Family, Field, Kind, Schema, Source};
@@ -10,7 +10,7 @@ pub(super) struct Fields<'t> {
     pub(super) own: Option<Schema>,
     /// Whether there may be fields beyond those of IP networks.
     ///
-    /// MAC addresses, ether types and numbers above 32 bits then have a meaning.
+    /// If so, MAC addresses, ether types and numbers above 32 bits are values.
     pub(super) own_values: bool,
     /// Schemas for which the regions of a rule are counted when it is checked.
     ///
@@ -51,7 +51,7 @@ pub(crate) struct FieldInfo<'t> {
     pub(crate) takes: Takes,
 }
 
-/// Sort of values that a field takes; all but addresses take numbers too.
+/// Kind of values that a field takes; all but addresses may be numbers, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
     /// Addresses, of this family if one is given.
@@ -62,7 +62,7 @@ pub(crate) enum Takes {
     Mac,
     Protocol,
     EtherType,
-    /// ICMP types; names only if the family is known, because a name has one number in each.
+    /// ICMP types; names only if the family is known, because a name has a number in each.
     IcmpType {
         names: bool,
     },
@@ -79,7 +79,7 @@ pub(crate) enum Takes {
     /// Numbers, and names of extension headers of IPv6, each of which tests its bit.
     ExtHeaders,
     Number,
-    /// Everything: the field has a fault, and no further fault is noted about it.
+    /// Everything: the field has a fault, and no further fault about it is noted.
     Anything,
 }
 
@@ -165,7 +165,7 @@ impl<'t> Fields<'t> {
         self.infos.iter().map(|f| f.name)
     }
 
-    /// Returns the schemas of the set, and the fields behind the 5-tuple as indices into `infos`.
+    /// Returns the schemas of the set, and the fields after the 5-tuple as indices into `infos`.
     ///
     /// For IP networks these are the fields of `used`. For the file's own schema the list is empty.
     pub(super) fn schemas(&self, only: Option<Family>, used: u64) -> (Vec<Schema>, Vec<usize>) {

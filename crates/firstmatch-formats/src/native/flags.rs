@@ -7,7 +7,7 @@ use firstmatch_core::rule::Test;
 
 /// TCP flags by bit, the lowest first.
 pub(crate) const FLAGS: [&str; 8] = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"];
-/// Name of packets of a connection that exists: ACK or RST is set.
+/// Name for packets of an existing connection: ACK or RST is set.
 const ESTABLISHED: &str = "established";
 const ESTABLISHED_FLAGS: [u8; 2] = [0x10, 0x04];
 
@@ -25,12 +25,12 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> + Clone {
     FLAGS.into_iter().chain([ESTABLISHED])
 }
 
-/// Reads flags that must all hold, as `syn,!ack`, and returns their tests, of which one is enough.
+/// Reads flags that must all hold, as `syn,!ack`, and returns their tests, of which one must pass.
 ///
-/// In a list or a set, where commas part values, it reads one flag.
+/// In a list or a set, where commas separate values, it reads one flag.
 ///
 /// # Errors
-/// If there is a flag missing or one too many. The rest of the line cannot be trusted then.
+/// If a flag is missing or superfluous. The rest of the line cannot be trusted then.
 pub(super) fn read(lexer: &mut Lexer<'_>, in_list: bool) -> Result<(Span, Vec<Test>), (Span, Message)> {
     let first = lexer.span;
     let test = |value: u8, mask: u8| Test::Mask { value: value.into(), mask: mask.into() };
@@ -54,7 +54,7 @@ pub(super) fn read(lexer: &mut Lexer<'_>, in_list: bool) -> Result<(Span, Vec<Te
             return Err((span, Message::new(format!("the flag {} stands twice", quote(word)))));
         }
         if unset && in_list {
-            // One of several values is enough, so a list of unset flags looks like a mistake.
+            // One of several values is enough, so an unset flag in a list looks like a mistake.
             let what = format!("`!{word}` in a list, of whose values one is enough");
             return Err((span, Message::new(what).expected("flags without braces, all of which must hold")));
         }
@@ -67,7 +67,7 @@ pub(super) fn read(lexer: &mut Lexer<'_>, in_list: bool) -> Result<(Span, Vec<Te
     }
 }
 
-/// Returns the message for a token in the place of a flag.
+/// Returns the message for a token that stands in place of a flag.
 fn no_flag(kind: Kind, word: &str, unset: bool) -> Message {
     if kind == Kind::Word && word == ESTABLISHED {
         return if unset {
@@ -82,7 +82,7 @@ fn no_flag(kind: Kind, word: &str, unset: bool) -> Message {
     message.suggest(meant).expected(FLAGS.join(", "))
 }
 
-/// Writes a test as flags; `None` if it is none of them.
+/// Writes a test as flags; `None` if it is not a test of flags.
 pub(crate) fn written(test: Test) -> Option<String> {
     let Test::Mask { value, mask: mask @ 1..=0xff } = test else { return None };
     let flags = FLAGS.into_iter().enumerate().filter(|(at, _)| mask >> at & 1 == 1);

@@ -1,4 +1,4 @@
-//! Files that sets include: a value a line.
+//! Files that sets include, with one value per line.
 
 use super::item::{self, Context, Fault};
 use super::lexer::{Kind, Lexer, described};
@@ -59,7 +59,7 @@ impl Parser<'_> {
     }
 }
 
-/// Reads the one value of a line.
+/// Reads the only value of a line.
 fn value(
     lexer: &mut Lexer<'_>,
     context: Context<'_>,

@@ -12,7 +12,7 @@ use firstmatch_core::schema::{ExtensionHeader, Family, Kind as FieldKind};
 /// Word for packets that lack a field.
 pub(crate) const ABSENT: &str = "absent";
 
-/// Sort of value that an item holds; it decides which fields take the item.
+/// Kind of value that an item holds; it decides which fields take the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Class {
     Address,
@@ -28,15 +28,15 @@ pub(super) enum Class {
     IcmpType,
     /// Name of an ICMP code, with the name of its type.
     IcmpCode(&'static str),
-    /// Flags under a mask of these.
+    /// Flags under a mask; both have only bits of flags.
     TcpFlags,
-    /// Numbers from the lower end of the test on; the field has the upper end.
+    /// Numbers from the lower end of the test; the field determines the upper end.
     AtLeast,
     /// Packets that lack the field.
     Absent,
     /// `first`, `later` or `none`.
     Fragment,
-    /// Name of an extension header of IPv6 that is no protocol's name too.
+    /// Name of an extension header of IPv6 that is not also a protocol's name.
     ///
     /// The test has the header's bit as value and as mask.
     ExtHeader,
@@ -56,17 +56,17 @@ pub(super) struct Context<'t> {
     pub(super) info: Option<FieldInfo<'t>>,
     /// Whether the file has its own schema.
     ///
-    /// MAC addresses, ether types and numbers above 32 bits then have a meaning.
+    /// If so, MAC addresses, ether types and numbers above 32 bits are values.
     pub(super) own_schema: bool,
     /// Whether the item is part of one rule for an existing set, and there is no file.
     pub(super) is_single: bool,
-    /// Whether commas part values, of which one is enough.
+    /// Whether commas separate values, of which one is enough.
     pub(super) in_list: bool,
 }
 
 /// One test of an item.
 ///
-/// The name of an ICMP type or code makes two: one for each family.
+/// The name of an ICMP type or code makes two tests: one for each family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
     pub(super) class: Class,
@@ -80,7 +80,7 @@ pub(super) enum Fault {
     Meaning(Span, Message),
 }
 
-/// Reads an item that is no reference to a set, and passes its entries to `emit`.
+/// Reads an item that is not a reference to a set, and passes its entries to `emit`.
 pub(super) fn item(lexer: &mut Lexer<'_>, context: Context<'_>, emit: &mut dyn FnMut(Entry)) -> Result<Span, Fault> {
     let first = lexer.span;
     let takes = context.info.map(|info| info.takes);
@@ -193,7 +193,7 @@ fn takes_services(context: Context<'_>) -> bool {
     context.info.is_none_or(|info| matches!(info.takes, Takes::Port | Takes::Anything))
 }
 
-/// Returns the name that was probably meant by an unknown one, among those that the field takes.
+/// Returns the name that was probably meant by an unknown word, among the names that the field takes.
 fn meant(word: &str, context: Context<'_>) -> Option<&'static str> {
     let takes = context.info.map_or(Takes::Anything, |info| info.takes);
     let any = takes == Takes::Anything;
@@ -253,7 +253,7 @@ fn bit_of(header: ExtensionHeader) -> Test {
     Test::Mask { value: header.bit.into(), mask: header.bit.into() }
 }
 
-/// Reads the rest of a range, behind `value`, and returns its test.
+/// Reads the rest of a range, after `value`, and returns its test.
 fn range(
     lexer: &mut Lexer<'_>,
     word: &str,
@@ -281,7 +281,7 @@ fn range(
     Ok((Test::Range { lo, hi }, last))
 }
 
-/// Reads the rest behind `value`: `/` and the length of a prefix, or a mask.
+/// Reads the rest after `value`: `/` and the length of a prefix, or a mask.
 fn masked(
     lexer: &mut Lexer<'_>,
     word: &str,
@@ -313,7 +313,7 @@ fn masked(
             }
             Ok((Test::Prefix { value: bits, len }, last))
         }
-        // The field decides what they are, or takes no numbers.
+        // The field decides their meaning, or takes no numbers.
         (Value::Number(value), Value::Number(mask)) if context.own_schema || context.takes_addresses() => {
             Ok((Test::Mask { value, mask }, last))
         }
@@ -365,7 +365,7 @@ pub(super) fn number(word: &str) -> Result<u32, Message> {
     }
 }
 
-/// Returns the test that an entry adds to a condition on the field, or why it does not fit.
+/// Returns the test that an entry adds to a condition on the field, or the reason why it does not fit.
 pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>, Test), Message> {
     let takes = match (entry.class, info.takes) {
         (_, Takes::Anything) => return Ok((None, Test::Value(0))),
@@ -429,7 +429,7 @@ pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>
             return Err(too_large(info, largest));
         }
     }
-    // A field of one family needs no family in its tests, because every packet has it.
+    // In a field of one family, tests need no family, because every packet is of that family.
     let family =
         if matches!(info.takes, Takes::Address(Some(_)) | Takes::NumberOrAddress(_)) { None } else { entry.family };
     Ok((family, test))
@@ -442,8 +442,8 @@ fn is_value(entry: &Entry, header: ExtensionHeader) -> bool {
 
 /// Returns the meaning of a number, `/` and a number in this field.
 ///
-/// A prefix and its length if the field is of kind prefix, otherwise a value under a mask. For example, `0x10/4` in a
-/// prefix field of 8 bits is the prefix of the values 16 to 31.
+/// It is a prefix and its length if the field is of kind prefix, otherwise a value under a mask. For example, `0x10/4`
+/// in a prefix field of 8 bits is the prefix of the values 16 to 31.
 fn slash(test: Test, info: &FieldInfo<'_>) -> Result<Test, Message> {
     let Test::Mask { value, mask } = test else { return Ok(test) };
     let width = info.width;
@@ -475,7 +475,7 @@ impl Entry {
         if let Class::IcmpCode(of_type) = self.class { Some(of_type) } else { None }
     }
 
-    /// Returns the warning for zeros under what may be a wildcard mask.
+    /// Returns the warning for zeros under a mask that may be a wildcard mask.
     pub(super) fn wildcard_warning(&self, shown: &str) -> Option<Message> {
         let Test::Mask { value: 0, mask } = self.test else { return None };
         let zero = match (self.class, self.family) {
@@ -506,12 +506,12 @@ impl Entry {
     }
 }
 
-/// Says where a family has no place.
+/// Describes the place of an item: rules or a file of the family `only`.
 pub(super) fn among(is_single: bool, only: Family) -> String {
     format!("{} of family {only}", if is_single { "among rules" } else { "in a file" })
 }
 
-/// Says what would make room for it; a set keeps the families that it has.
+/// Describes the remedy, if there is one: a set keeps the families that it has.
 pub(super) fn or_both(is_single: bool) -> &'static str {
     if is_single { "" } else { ", or the directive `family inet`" }
 }

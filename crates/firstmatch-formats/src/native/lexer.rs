@@ -17,7 +17,7 @@ pub(super) enum Kind {
     Dash,
     Slash,
     Equals,
-    /// `!` before a TCP flag that is not set.
+    /// `!` before a TCP flag that must not be set.
     Not,
     Less,
     LessOrEqual,
@@ -25,7 +25,7 @@ pub(super) enum Kind {
     GreaterOrEqual,
     /// End of the line, or of the text.
     Eol,
-    /// Character that may stand nowhere.
+    /// Character that is not allowed anywhere.
     Bad,
 }
 
@@ -125,7 +125,7 @@ impl<'t> Lexer<'t> {
         let kind = match bytes.get(at) {
             None | Some(b'\n') => Kind::Eol,
             Some(b'#') => match stray_return(&bytes[at..]) {
-                // The author of the file sees the next text on a line of its own, so it is no part of the comment.
+                // The author of the file sees the next text as a line of its own, so it is not part of the comment.
                 Some(after) => {
                     self.span.start = at + after;
                     return self.set(Kind::Bad, at + after + 1);
@@ -167,7 +167,7 @@ fn is_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.')
 }
 
-/// Returns the position, in a comment, of a carriage return that does not end its line.
+/// Returns the position of a carriage return in a comment that does not end its line.
 fn stray_return(comment: &[u8]) -> Option<usize> {
     let line = comment.split(|&b| b == b'\n').next().unwrap_or(comment);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -188,7 +188,7 @@ fn quoted_end(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// Returns the end of a word that starts at `at`.
 ///
-/// In a name (letters first, no dot or colon) `-` is a letter, elsewhere the sign of a range. For example,
+/// In a name (letters first, no dot or colon) `-` is a letter, elsewhere it joins the ends of a range. For example,
 /// `echo-request` is one word, and `80-90` is three tokens.
 fn word_end(bytes: &[u8], at: usize) -> usize {
     let mut name = bytes[at].is_ascii_alphabetic();

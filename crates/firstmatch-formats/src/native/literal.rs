@@ -77,9 +77,9 @@ fn mac(word: &str) -> Option<Value> {
     (parts == 6).then_some(Value::Mac(bits))
 }
 
-/// Parses a word that is no name.
+/// Parses a word that is not a name.
 ///
-/// MAC addresses and numbers above 32 bits have a meaning only beside a schema of the file's own.
+/// MAC addresses and numbers above 32 bits are values only if the file has its own schema.
 pub(super) fn value(word: &str, own_schema: bool) -> Result<Value, Message> {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     if let Some(mac) = mac(word).filter(|_| own_schema) {

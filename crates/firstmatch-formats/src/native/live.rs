@@ -30,8 +30,8 @@ use firstmatch_core::schema::Source;
 /// ```
 ///
 /// # Errors
-/// If the text is not one rule, or the rule names a field that the set has not. The error holds all faults, in order,
-/// up to [`Options::max_faults`].
+/// If the text is not one rule, or the rule names a field that the set lacks. The error holds all faults, in order, up
+/// to [`Options::max_faults`].
 pub fn parse_rule(
     rules: &RuleSet,
     priority: Priority,

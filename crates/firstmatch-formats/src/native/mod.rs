@@ -1,4 +1,4 @@
-//! The native format: one rule a line, the first that matches wins.
+//! The native format: one rule per line, and the first that matches wins.
 //!
 //! ```text
 //! set web = { 80, 443, 8000-8099 }
@@ -8,29 +8,29 @@
 //!
 //! The manual, `docs/rules.md`, ends with the grammar, which a test compares with this module.
 //!
-//! - After an address `/` takes a prefix length (`10.0.0.0/8`) or a mask (`10.0.0.7/255.0.0.255`), after a number a
-//!   mask (`0x02/0x12`). No bit may be set outside it. `-` joins the ends of a closed range.
-//! - Names stand for protocols, services, ICMP types and codes, extension headers and TCP flags. A name is an item alone,
-//!   never the end of a range. The name of an ICMP type means its ICMP number in IPv4 packets and its ICMPv6 number in
-//!   IPv6 packets. The name of an ICMP code also asks for its type.
+//! - After an address, `/` takes a prefix length (`10.0.0.0/8`) or a mask (`10.0.0.7/255.0.0.255`); after a number, it
+//!   takes a mask (`0x02/0x12`). No bit may be set outside it. `-` joins the ends of a closed range.
+//! - Names stand for protocols, services, ICMP types and codes, extension headers and TCP flags. A name is an item by
+//!   itself, never the end of a range. The name of an ICMP type means its ICMP number in IPv4 packets and its ICMPv6
+//!   number in IPv6 packets. The name of an ICMP code also requires its type.
 //! - Flags between commas, as `tcp syn,!ack`, must all hold; the values of a list are alternatives. `<`, `<=`, `>` and
 //!   `>=` before a number stand for the range to an end of the field.
-//! - A set is defined once, before it is used. Sets may refer to earlier ones. The values of a set are checked against
-//!   the field where it is used, so that one set may mix IPv4 and IPv6. `include "FILE"` in a set stands for the values
-//!   of a file, one a line; [`parse_with`](super::parse_with) reads such files.
-//! - A rule has at most one condition on a field. An item belongs to the family of its address, a number to both. A
-//!   condition with IPv4 addresses alone therefore never holds for an IPv6 packet, negated or not. `family ipv4` before
-//!   a number makes it belong to IPv4 likewise; as a part of the rule, at most once, it confines the whole rule.
+//! - A set must be defined once, before it is used. Sets may refer to earlier ones. The values of a set are checked
+//!   against the field where it is used, so one set may mix IPv4 and IPv6. `include "FILE"` in a set stands for the
+//!   values of a file, one per line; [`parse_with`](super::parse_with) reads such files.
+//! - A rule has at most one condition on a field. An item belongs to the family of its address, a number to both. So a
+//!   condition with only IPv4 addresses never holds for an IPv6 packet, negated or not. `family ipv4` before a number
+//!   makes it belong to IPv4, too. As a part of the rule, at most once, it confines the whole rule.
 //! - The schema is the 5-tuple of the family (or of both), then the other fields that some rule uses. Their order is
 //!   `icmp_type`, `icmp_code`, `tcp_flags`, `ext_headers`, `routing_type`, `vlan_vid`, `fragment`, `dscp`, `ttl`,
 //!   `length`. With [`Fields::All`](super::Fields::All) it has all of them.
-//! - With `schema` that is the schema instead, of no family, and conditions test its fields. MAC addresses, ether types
-//!   and numbers of more than 32 bits are values in such files alone. After a number `/` takes a prefix length where
-//!   the field is of kind prefix.
-//! - Lines end with LF or CR LF; a CR anywhere else is a fault, in a comment too. Columns count characters from 1, a
+//! - With `schema`, the given schema is used instead. It has no family, and conditions test its fields. MAC addresses,
+//!   ether types and numbers of more than 32 bits are values only in such files. After a number, `/` takes a prefix
+//!   length if the field is of kind prefix.
+//! - Lines end with LF or CR LF; a CR anywhere else is a fault, even in a comment. Columns count characters from 1, a
 //!   tab as one.
 //!
-//! `docs/rules.md` also tells the meaning of a condition on an absent field, and which packets are unknown.
+//! `docs/rules.md` also defines the meaning of a condition on an absent field, and which packets are unknown.
 
 mod codes;
 mod correction;

@@ -1,4 +1,4 @@
-//! Frame of the parser: lines, directives, lists.
+//! Basic parts of the parser: lines, directives, lists.
 //!
 //! A fault is noted at its position. The text after it that cannot be trusted, to the end of the line or of the set's
 //! braces, is skipped.
@@ -28,7 +28,7 @@ pub(super) const ACTIONS: [&str; 4] = ["permit", "deny", "mark", "match"];
 pub(super) const FAMILY: usize = 0;
 pub(super) const SCHEMA: usize = 4;
 
-/// Signal that a fault is noted and the rest of the line means nothing.
+/// Signal that a fault is noted and the rest of the line is meaningless.
 pub(super) struct Stop;
 
 pub(super) struct Parser<'t> {
@@ -45,7 +45,7 @@ pub(super) struct Parser<'t> {
     /// Fields that conditions may test.
     pub(super) fields: Fields<'t>,
     policy: Policy,
-    /// Lines that give family, default, unknown, fragments and schema.
+    /// Lines of the directives family, default, unknown, fragments and schema.
     pub(super) given: [Option<u32>; 5],
     /// Whether a set or a rule was seen.
     pub(super) in_body: bool,
@@ -183,7 +183,7 @@ impl<'t> Parser<'t> {
                     message().expected("a rule (permit, deny, mark, match or audit), set or a directive")
                 });
                 if meant.is_some_and(|meant| ACTIONS.contains(&meant)) {
-                    // The rest is read as a rule, so that its faults are found too.
+                    // The rest is read as a rule, so that its faults are found, too.
                     return self.rule();
                 }
                 stop
@@ -198,7 +198,7 @@ impl<'t> Parser<'t> {
                     Kind::Bad => {
                         self.lexer.bump();
                         self.skip_bad();
-                        // The rest of a comment, or of a word, is no line.
+                        // The rest of a comment, or of a word, is not a line.
                         if self.lexer.kind == Kind::Word && KEYWORDS.contains(&self.lexer.word()) {
                             return self.line();
                         }
@@ -253,7 +253,7 @@ impl<'t> Parser<'t> {
         self.end_of_line()
     }
 
-    /// Reads a list, the current token being its `{`.
+    /// Reads a list; the current token is its `{`.
     ///
     /// The items go to `tests` for a field, otherwise to `entries`. With `several` the list may take several lines.
     pub(super) fn list(&mut self, field: Option<usize>, several: bool) -> Result<(), Stop> {
@@ -309,17 +309,17 @@ impl<'t> Parser<'t> {
 
     /// Whether the current token most likely follows a list whose `}` is missing.
     ///
-    /// No `}` may follow on the line. The token must be the name of a field in the place of an item, or any word behind
-    /// an item. For example, `src` is such a token in `dport { 80, 443 src 10.0.0.0/8`.
+    /// No `}` may follow on the line. The token must be the name of a field in place of an item, or any word after an
+    /// item. For example, `src` is such a token in `dport { 80, 443 src 10.0.0.0/8`.
     fn is_behind_list(&self, is_item: bool) -> bool {
         let word = self.lexer.kind == Kind::Word && (!is_item || self.fields.find(self.lexer.word()).is_some());
         word && !self.lexer.has_ahead(Kind::Close)
     }
 
-    /// Skips characters that may stand nowhere; returns whether there were any.
+    /// Skips characters that are not allowed anywhere; returns whether there were any.
     ///
-    /// Each is noted as a fault. A word right behind such a character is skipped too if another token ends right before
-    /// the character, because the three are one broken word.
+    /// Each is noted as a fault. A word directly after such a character is skipped, too, if another token ends directly
+    /// before the character, because the three are one broken word.
     pub(super) fn skip_bad(&mut self) -> bool {
         let is_bad = self.lexer.kind == Kind::Bad;
         while self.lexer.kind == Kind::Bad {
@@ -365,7 +365,7 @@ impl<'t> Parser<'t> {
 
     /// Skips the rest of a faulty item.
     ///
-    /// Stops at a `,` or `}` of this list, or where the list ends without `}`.
+    /// It stops at a `,` or `}` of this list, or where the list ends without `}`.
     fn seek_separator(&mut self, several: bool) {
         let mut depth = 0usize;
         loop {
@@ -375,7 +375,7 @@ impl<'t> Parser<'t> {
                 Kind::Open => depth += 1,
                 Kind::Close => depth -= 1,
                 Kind::Eol if !several => return,
-                // The text on the next line is most likely good again.
+                // The text on the next line is most likely correct again.
                 Kind::Eol if depth == 0 => return,
                 Kind::Eol if !self.seek_content() => return,
                 Kind::Eol => continue,
@@ -385,7 +385,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Skips a whole list, the current token being its `{`.
+    /// Skips a whole list; the current token is its `{`.
     pub(super) fn skip_list(&mut self, several: bool) {
         self.lexer.bump();
         loop {
@@ -431,7 +431,7 @@ impl<'t> Parser<'t> {
         let read = item::item(&mut self.lexer, context, &mut |mut entry| {
             match (confined, entry.family) {
                 (Some(wanted), Some(of)) if wanted != of => {
-                    // A name may have numbers of the other family too, which are skipped.
+                    // A name may have numbers of the other family, too, which are skipped.
                     if entry.class == Class::Address {
                         let what = format!("an {} address for the family {wanted}", of.pretty());
                         misfit = Some(Message::new(what).expected(format!("an {} address", wanted.pretty())));

@@ -13,7 +13,7 @@ use crate::{Contradiction, MAX_LINES, Part, contradiction, extension_as_protocol
 use firstmatch_core::rule::{Action, Conditions, ExpansionLimits, Priority, RuleSpec, Test, count_regions, pack};
 use firstmatch_core::schema::{ExtensionHeader, Schema, Source};
 
-/// Number of the protocol whose name flags may follow.
+/// Number of the protocol whose name may be followed by flags.
 const TCP: u8 = 6;
 
 impl Parser<'_> {
@@ -25,7 +25,7 @@ impl Parser<'_> {
         self.packed.clear();
         self.confined = None;
         self.codes = None;
-        // A fault does not hide faults behind it on the line.
+        // A fault does not hide later faults on the line.
         let action = self.action().or_else(|Stop| self.seek_condition().map(|()| Action::Permit))?;
         let mut last = first;
         let mut label = None;
@@ -55,7 +55,7 @@ impl Parser<'_> {
         let Some(line) = NonZeroU32::new(first.line).filter(|line| line.get() <= MAX_LINES) else {
             return self.fault(whole, || format!("a file has at most {MAX_LINES} lines"));
         };
-        // The spec has no line while the rule is checked, so that messages speak of the rule alone.
+        // The spec has no line while the rule is checked, so that messages do not repeat it.
         let conditions = Conditions::from_packed(&self.packed);
         let priority = Priority::of_line(line.get());
         let mut spec = RuleSpec {
@@ -75,7 +75,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Reads `audit` and the rule behind it.
+    /// Reads `audit` and the rule after it.
     pub(super) fn audit(&mut self) -> Result<(), Stop> {
         self.lexer.bump();
         let (kind, span) = (self.lexer.kind, self.lexer.span);
@@ -208,7 +208,7 @@ impl Parser<'_> {
         span
     }
 
-    /// Whether the current token begins TCP flags, and no condition on a field.
+    /// Whether the current token begins TCP flags, not a condition on a field.
     fn is_at_flags(&self) -> bool {
         let word = self.lexer.word();
         match self.lexer.kind {
@@ -305,7 +305,7 @@ impl Parser<'_> {
                 self.lexer.bump();
                 self.tests.push((None, Test::Prefix { value: 0, len: 0 }));
             }
-            // Where the name of a field stands in the place of a value, either field may be meant.
+            // If the name of a field is in place of a value, either field may be meant.
             Kind::Word if self.lexer.word() == "not" || self.is_field_after(info.takes) => {
                 let what = format!("{} after {}", quote(self.lexer.word()), info.name);
                 self.report.fault(start, || Message::new(what).expected(info.wants()));
@@ -327,7 +327,7 @@ impl Parser<'_> {
         Ok(self.lexer.before())
     }
 
-    /// Whether the current word is the name of a field, where one that takes these values was read.
+    /// Whether the current word is the name of a field, after a field that takes these values.
     ///
     /// `fragment` is a value of `ext_headers`, too.
     fn is_field_after(&self, takes: Takes) -> bool {
@@ -412,7 +412,7 @@ enum Estimate {
 
 /// Estimates the regions of a rule without lowering it.
 ///
-/// Most rules have conditions of a few plain tests, for which that is enough.
+/// Most rules have conditions of a few plain tests, for which an estimate is enough.
 fn estimate(spec: &RuleSpec, schema: &Schema, expansion: &ExpansionLimits) -> Estimate {
     if spec.family.is_some() && spec.family != schema.family() {
         return Estimate::Nothing;
@@ -439,7 +439,7 @@ fn estimate(spec: &RuleSpec, schema: &Schema, expansion: &ExpansionLimits) -> Es
     if unclear || bound > expansion.regions_per_rule { Estimate::Unclear } else { Estimate::Fits }
 }
 
-/// Whether a mask is no prefix's.
+/// Whether a mask is not that of a prefix.
 fn scattered(mask: u128, max: u128) -> bool {
     let free = !mask & max;
     free & free.wrapping_add(1) != 0

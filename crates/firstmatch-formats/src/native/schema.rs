@@ -82,7 +82,7 @@ impl<'t> Parser<'t> {
         read
     }
 
-    /// Reads the fields and the rest of the line of the `}`, the current token being the `{`.
+    /// Reads the fields and the rest of the line with the `}`; the current token is the `{`.
     fn block(&mut self, block: &mut Block<'t>) -> Result<(), Stop> {
         let open = self.lexer.span;
         self.lexer.bump();
@@ -106,11 +106,11 @@ impl<'t> Parser<'t> {
                 Kind::Eol => {}
                 Kind::Close => break,
                 Kind::Word if KEYWORDS.contains(&self.lexer.word()) && !self.is_field_line() => {
-                    // Most likely the next statement.
+                    // It is most likely the next statement.
                     self.resume = true;
                     return self.unclosed_block(open);
                 }
-                // The fault is noted; the next line is read all the same.
+                // The fault is noted; the next line is read nevertheless.
                 _ => _ = self.field(block),
             }
         }
@@ -122,7 +122,7 @@ impl<'t> Parser<'t> {
         self.end_of_line()
     }
 
-    /// Whether the line reads as a field's: a width and a kind follow its name.
+    /// Whether the line looks like that of a field: a width and a kind follow its name.
     fn is_field_line(&self) -> bool {
         let mut ahead = self.lexer.clone();
         ahead.bump();
@@ -146,7 +146,7 @@ impl<'t> Parser<'t> {
         if block.infos.len() == MAX_FIELDS {
             return self.fault(span, || format!("a schema has at most {MAX_FIELDS} fields"));
         }
-        // Conditions on the field are taken as they are until the whole line is read without a fault.
+        // Conditions on the field are accepted unchecked until the whole line has been read without a fault.
         let faulty =
             FieldInfo { takes: Takes::Anything, ..FieldInfo::new(name, MAX_FIELD_BITS, FieldKind::Exact, None) };
         block.infos.push(faulty);
@@ -268,7 +268,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Whether a word means something in rules, so that it can be no field's name.
+/// Whether a word has a meaning in rules, so that it cannot be the name of a field.
 fn has_a_meaning(word: &str) -> bool {
     matches!(word, "not" | "any" | item::ABSENT)
         || names::is_family(word)

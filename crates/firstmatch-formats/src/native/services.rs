@@ -164,12 +164,12 @@ pub(super) const SERVICES: [(&str, u16); 156] = [
 
 /// Returns the port of a service by its name in rule files.
 ///
-/// The name says nothing of the protocol: `dport domain` holds for TCP and for UDP.
+/// The name does not imply the protocol: `dport domain` holds for TCP and for UDP.
 pub fn service_port(name: &str) -> Option<u16> {
     SERVICES.iter().find(|service| service.0 == name).map(|service| service.1)
 }
 
-/// Returns the names that rule files have for a port, the usual one first.
+/// Returns the names that a port has in rule files, the usual one first.
 pub fn service_names(port: u16) -> impl Iterator<Item = &'static str> {
     SERVICES.iter().filter(move |service| service.1 == port).map(|service| service.0)
 }

@@ -60,7 +60,7 @@ impl<'t> Parser<'t> {
 
     /// Reads `= { … }`.
     ///
-    /// Missing tokens are noted, and the list is searched for on the rest of the line.
+    /// Missing tokens are noted, and the list is looked for on the rest of the line.
     fn set_list(&mut self) -> Result<(), Stop> {
         let mut faulty = false;
         if self.lexer.kind == Kind::Equals {
@@ -100,7 +100,7 @@ impl<'t> Parser<'t> {
     fn define(&mut self, name: &'t str, span: Span, faulty: bool) {
         let span = if span.text(self.text).starts_with('$') { Span { start: span.start + 1, ..span } } else { span };
         if std::mem::take(&mut self.sets.is_union) {
-            // A value of several of the sets is kept once, because unions of unions could explode otherwise.
+            // A value that is in several of the sets is kept once, because unions of unions could explode otherwise.
             let mut seen = HashSet::with_capacity(self.entries.len());
             self.entries.retain(|entry| seen.insert(*entry));
         }
@@ -171,7 +171,7 @@ impl<'t> Parser<'t> {
         self.sets.all[index].entries = entries;
     }
 
-    /// Notes a fault at the first use of an undefined name, and no other.
+    /// Notes a fault at the first use of an undefined name, but not at later ones.
     fn undefined(&mut self, name: &'t str, span: Span) {
         let known = self.sets.by_name.keys().copied();
         let fault = if self.report.is_full() {

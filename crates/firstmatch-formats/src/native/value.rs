@@ -12,11 +12,11 @@ use firstmatch_core::schema::{Family, Schema};
 /// Reads one value of a field as rules write it.
 ///
 /// An address, a number or a name is a value; a range, prefix, mask or list is not. For example, `tcp` and `6` are the
-/// same value of `proto`. In a schema of a family the addresses are of that family, otherwise of the family that fits
+/// same value of `proto`. If the schema has a family, addresses are of that family, otherwise of the family that fits
 /// the field's width.
 ///
 /// # Errors
-/// If the field takes no such value; the error says what it takes.
+/// If the field takes no such value; the error describes the values that it takes.
 ///
 /// # Panics
 /// If the schema has no field of this index.
@@ -32,7 +32,7 @@ pub fn parse_value(schema: &Schema, field: usize, text: &str) -> Result<u128, Va
     let mut found = None;
     let context =
         Context { only: None, info: Some(info), own_schema: schema.family().is_none(), is_single: true, in_list: true };
-    // The name of an ICMP type is two entries, of which the one of this family is meant.
+    // The name of an ICMP type has two entries; the one of this family is meant.
     let read = item::item(&mut lexer, context, &mut |entry| {
         if found.is_none_or(|_| entry.family == schema.family()) {
             found = Some(entry);
@@ -57,7 +57,7 @@ pub fn parse_value(schema: &Schema, field: usize, text: &str) -> Result<u128, Va
     }
 }
 
-/// Error of a text that is no value of a field.
+/// Error: a text is not a value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueError {
     what: String,

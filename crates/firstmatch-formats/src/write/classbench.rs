@@ -1,4 +1,4 @@
-//! ClassBench writer: a rule a line, its columns separated by tabs.
+//! ClassBench writer: one rule per line, with columns separated by tabs.
 
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -16,7 +16,7 @@ const FIELDS: usize = 5;
 /// A line is `@10.0.0.0/8 <tab> 192.0.2.0/24 <tab> 0 : 65535 <tab> 80 : 80 <tab> 0x06/0xFF`, and `<tab> 0x0000/0x0200`
 /// for the flags if the schema has a field `flags`.
 ///
-/// The format has one family a file, no policy, and no action but [`Action::Match`]. Each field has one prefix
+/// The format has one family per file, no policy, and no action but [`Action::Match`]. Each field has one prefix
 /// (addresses), range (ports) or value under a mask (protocol, flags). Tests of another form are written if they pass
 /// the same values. A rule that requires ports of any number cannot be written, because `0 : 65535` is no condition.
 ///
@@ -89,7 +89,7 @@ fn check_set(rules: &RuleSet, policy: &Policy, sink: &mut Sink<'_>) -> Option<Fa
             continue;
         }
         good = false;
-        // The fault of a field beyond the 5-tuple names a rule that has a condition on it.
+        // The fault of a field beyond the 5-tuple names a rule with a condition on it.
         let by = rules.iter().find(|rule| rule.conditions.on(index).is_some());
         let fault = Unwritable::new("ClassBench has no such field").of(field.name());
         sink.fault(by.map_or(fault.clone(), |rule| fault.by(rule)));

@@ -21,7 +21,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Returns the name of the ICMP type that a condition asks for, and nothing else.
+    /// Returns the name of the ICMP type that a condition requires, if it requires only that.
     pub(super) fn icmp_type(&self, condition: &Condition, field: &Field) -> Option<&'static str> {
         if condition.negated || self.takes != (Takes::IcmpType { names: true }) {
             return None;
@@ -32,14 +32,14 @@ impl Look {
     }
 }
 
-/// Returns the tests in the form that they read back in, so that a name is found for every form of its number.
+/// Returns the tests in the form in which they read back, so that a name is found for every form of its number.
 fn read_back(condition: &Condition, field: &Field, look: &Look) -> Vec<(Option<Family>, Test)> {
     condition.tests.iter().map(|&(of, test)| (of, plain(test, field, look))).collect()
 }
 
 /// Returns the tests of a condition as items, in order.
 ///
-/// Codes have names only in a rule for one ICMP type, `of_type`, because a name asks for its type.
+/// Codes have names only in a rule for the one ICMP type `of_type`, because a name requires its type.
 ///
 /// # Errors
 /// If the format has no item for a test; the error names the test.
@@ -72,8 +72,8 @@ pub(super) fn items(
             continue;
         }
         match (look.takes, family) {
-            // An address has the family of the field or, otherwise, of the test. Without either it is written once for
-            // each family.
+            // An address has the family of the field or, otherwise, of the test. If neither has one, it is written once
+            // for each family.
             (Takes::Address(Some(of)), _) if look.own => items.push(slashed(test, |v| address(v, of))),
             (Takes::Address(_), Some(family)) => items.push(slashed(test, |v| address(v, family))),
             (Takes::Address(_), None) => {
@@ -87,7 +87,7 @@ pub(super) fn items(
     Ok(items)
 }
 
-/// Returns the one of `names` that reads as the first of these tests, and their number.
+/// Returns the name in `names` that reads as the first of these tests, and the number of tests it stands for.
 fn icmp_name(
     tests: &[(Option<Family>, Test)],
     families: &[Family],
@@ -133,7 +133,7 @@ fn slashed(test: Test, show: impl Fn(u128) -> String) -> String {
     }
 }
 
-/// Returns a test of numbers in the form that it reads back in.
+/// Returns a test of numbers in the form in which it reads back.
 ///
 /// A prefix becomes a range or a value, unless `/` takes a length.
 pub(super) fn plain(test: Test, field: &Field, look: &Look) -> Test {
@@ -147,14 +147,14 @@ pub(super) fn plain(test: Test, field: &Field, look: &Look) -> Test {
     }
 }
 
-/// Whether a number and `/` is a prefix in this field.
+/// Whether a number and `/` make a prefix in this field.
 fn takes_length(field: &Field, look: &Look) -> bool {
     look.own && field.kind() == Kind::Prefix
 }
 
 /// Writes a test of numbers.
 ///
-/// After `/` stands a length if the field is of kind prefix, otherwise a mask.
+/// `/` is followed by a length if the field is of kind prefix, otherwise by a mask.
 fn number(test: Test, field: &Field, look: &Look) -> Result<String, String> {
     let show = |value: u128| if field.kind() == Kind::Mask { format!("{value:#04x}") } else { value.to_string() };
     let takes_length = takes_length(field, look);
@@ -169,7 +169,7 @@ fn number(test: Test, field: &Field, look: &Look) -> Result<String, String> {
     {
         return Ok(header.name.to_owned());
     }
-    // In a list commas part values, so that only one flag is named there.
+    // In a list, commas separate values, so only one flag can be named there.
     if let (Takes::TcpFlags, Test::Mask { value, mask }) = (look.takes, test)
         && value == mask
         && mask.is_power_of_two()

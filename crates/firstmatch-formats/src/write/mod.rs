@@ -1,6 +1,6 @@
 //! Writers of rule files: a [`RuleSet`] and a [`Policy`](crate::Policy) in, text out.
 //!
-//! No file is opened here. **Anything that a format cannot hold is an error**, which names it with its rule and field.
+//! No file is opened here. **Anything that a format cannot hold is an error** that names it with its rule and field.
 //! Nothing is left out and nothing is made up. The text reads back as the same rules in the same order:
 //!
 //! - [`native`] holds every rule over its own fields and over schemas of no family. It keeps the order of rules, but
@@ -114,7 +114,7 @@ impl fmt::Display for Unwritable {
 
 /// Error of writing rules.
 ///
-/// It has everything that the format cannot hold, in the order of rules, up to a limit.
+/// It lists everything that the format cannot hold, in the order of rules, up to a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteError {
     faults: Vec<Unwritable>,
@@ -150,7 +150,7 @@ impl std::error::Error for WriteError {}
 
 /// Output that takes nothing more after the first fault.
 ///
-/// From then on, rules are only searched for further faults.
+/// From then on, rules are only checked for further faults.
 struct Sink<'o> {
     out: &'o mut dyn Write,
     faults: Vec<Unwritable>,
@@ -209,8 +209,8 @@ pub(crate) fn fragments_name(fragments: Fragments) -> &'static str {
 
 /// Returns the prefix, as value and length, that passes exactly the values of `test`.
 ///
-/// `None` if there is none in a field of `width` bits, or no value passes. For example, the range 8 to 15 of a field of 4 bits is the
-/// prefix of value 8 and length 1.
+/// `None` if a field of `width` bits has no such prefix, or no value passes. For example, the range 8 to 15 of a field
+/// of 4 bits is the prefix of value 8 and length 1.
 fn as_prefix(test: Test, width: u32) -> Option<(u128, u32)> {
     let max = u128::MAX >> (128 - width);
     // The free bits must be the lowest ones.
@@ -228,7 +228,7 @@ fn as_prefix(test: Test, width: u32) -> Option<(u128, u32)> {
 
 /// Returns the range that passes exactly the values of `test`.
 ///
-/// `None` if there is none in a field of `width` bits.
+/// `None` if a field of `width` bits has no such range.
 fn as_range(test: Test, width: u32) -> Option<(u128, u128)> {
     if let Test::Range { lo, hi } = test {
         return Some((lo, hi));

@@ -1,4 +1,4 @@
-//! Native writer: directives, then a rule a line.
+//! Native writer: directives, then one rule per line.
 
 use std::fmt::Write;
 
@@ -18,9 +18,9 @@ macro_rules! put {
 /// Writes rules and policy in the [native format](crate::native).
 ///
 /// Read back, the rules are equal except for priorities, ids and lines, which follow from the new lines. If the set
-/// itself was read from a native file, tests and conditions are equal to the letter. Tests that the format knows only
-/// in another form are written in that form. Most prefixes of numbers become ranges, and a test of addresses without a
-/// family becomes one test per family.
+/// itself was read from a native file, tests and conditions are exactly equal. Tests that the format has only in
+/// another form are written in that form. For example, most prefixes of numbers become ranges, and a test of addresses
+/// without a family becomes one test per family.
 ///
 /// # Errors
 /// If the format cannot hold the schema, the policy or a rule, or `out` fails.
@@ -53,7 +53,7 @@ fn all(
     if !rules.is_empty() {
         sink.text("\n");
     }
-    // Without a known schema, faults of rules would only repeat the fault of the schema.
+    // If the schema is unknown, faults of rules would only repeat its fault.
     if sink.faults.is_empty() {
         let fields = looks(rules);
         sink.rules(rules, |rule, text| {
@@ -80,7 +80,7 @@ pub fn native_rule(rules: &RuleSet, rule: &Rule) -> Result<String, Unwritable> {
     Ok(text)
 }
 
-/// Writes the directive that gives the rules their fields.
+/// Writes the directive that determines the fields of the rules.
 fn head(rules: &RuleSet, sink: &mut Sink<'_>) {
     match rules.schemas() {
         [one] if one.family().is_none() => own_schema(one, sink),
@@ -153,7 +153,7 @@ fn check_networks(rules: &RuleSet, sink: &mut Sink<'_>) {
             return sink.fault(Unwritable::new(NARROW));
         }
     }
-    // A reader builds the fields that rules use, so that a field that no rule names would be lost.
+    // A reader builds only the fields that rules use, so a field that no rule names would be lost.
     let mut used = [false; INET.len()];
     rules.iter().flat_map(|rule| rule.conditions.iter()).for_each(|c| used[c.field] = true);
     for (index, field) in rules.schemas()[0].fields().iter().enumerate().skip(ALWAYS) {
@@ -182,7 +182,7 @@ fn looks(rules: &RuleSet) -> Vec<Option<Look>> {
                 });
         let takes = FieldInfo::of(field, schemas[0].family()).takes;
         protocols += usize::from(takes == Takes::Protocol);
-        // The name of a protocol alone stands for the first such field.
+        // The name of a protocol alone stands for the first field of protocols.
         let first_protocol = takes == Takes::Protocol && protocols == 1;
         known.then(|| Look {
             takes,

@@ -1,4 +1,4 @@
-//! Faults of JSON rule files: what is refused, and where.
+//! Faults of JSON rule files: the refused texts, and the place of each fault.
 
 use super::*;
 
@@ -199,7 +199,7 @@ fn faults_of_schemas_are_located() {
     assert_eq!(found.len(), 4, "{found:?}");
 }
 
-/// Schemas of narrow words are refused, because a document cannot say how wide they are.
+/// Schemas of narrow words are refused, because a document cannot state how wide they are.
 #[test]
 fn narrow_words_are_refused() {
     let fields = || vec![Field::new("a", 8, Kind::Range, None)];
@@ -249,7 +249,7 @@ fn a_mac_address_has_six_parts() {
     }
 }
 
-/// Each object refuses a member that it does not know, and names those that it does.
+/// Each object refuses a member that it does not know, and names the members that it knows.
 #[test]
 fn unknown_members_are_faults_of_every_object() {
     let condition = "{\"field\": \"dport\", \"tests\": [{\"value\": 1}], \"negated\": true}";
