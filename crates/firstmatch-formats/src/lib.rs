@@ -66,6 +66,7 @@ pub struct RuleFile {
     /// An audit rule decides nothing, so [`RuleFile::rules`] lacks it, and its schemas lack the fields that only audit
     /// rules test. A lookup in both sets shows what the rule would do. In this set it has its own place among the other
     /// rules.
+    ///
     /// ```
     /// use firstmatch_formats::{Options, parse};
     ///

@@ -50,8 +50,7 @@ impl Piece {
         self.lo <= other.lo && other.hi <= self.hi && self.mask & !fixed == 0 && other.lo & self.mask == self.value
     }
 
-    /// Returns a logarithm of the number of values, for comparisons only: mask bits count as if the interval began at
-    /// 0.
+    /// Logarithm of the number of values, for comparisons only: mask bits count as if the interval began at 0.
     pub(super) fn size(self) -> f64 {
         (f64::from(self.hi - self.lo) + 1.0).log2() - f64::from(self.mask.count_ones())
     }

@@ -2,8 +2,8 @@
 //!
 //! # Idea
 //! Skewed traffic goes to few rules. A *box* is an interval for each key word, all of whose keys have the same first
-//! rule. [`RuleCache`] compares a packet with some boxes before it asks the classifier behind it. So unlike a [flow
-//! cache](crate::cache::flow), it may answer a packet whose key it has never seen.
+//! rule. [`RuleCache`] compares a packet with some boxes before it asks the classifier behind it. So unlike a
+//! [flow cache](crate::cache::flow), it may answer a packet whose key it has never seen.
 //!
 //! Boxes come from samples of the traffic. A sample that lies in no box makes one: the region of its rule, from which the
 //! regions of better rules are cut away ([`Growth::Carve`]). For example, rule 1 is ports 1 to 9 and the better rule 0 is

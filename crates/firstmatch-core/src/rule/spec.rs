@@ -67,8 +67,7 @@ pub struct RuleSpec {
     pub family: Option<Family>,
     /// Line of the file it was read from, from 1.
     pub line: Option<NonZeroU32>,
-    /// A number of the user's own, which decisions of the rule carry. No format can state it: in a rule from text it is
-    /// 0.
+    /// A number of the user's own, which decisions of the rule carry. No format can state it: a rule from text has 0.
     pub value: u64,
 }
 

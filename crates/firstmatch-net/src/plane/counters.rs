@@ -283,8 +283,7 @@ impl PlaneCounters {
         self.rings_before(stage).map(RingCounters::queued).sum()
     }
 
-    /// Returns the mean share of their capacity to which rings before a stage were filled when messages were sent, 0 to
-    /// 1.
+    /// Returns how full the rings before a stage were when messages were sent, on average, from 0 to 1.
     ///
     /// For example, two rings of 8 messages that equally many messages found with 2 and 4 on average give 0.375.
     /// Without messages it is 0.

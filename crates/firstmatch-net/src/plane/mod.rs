@@ -3,6 +3,7 @@
 //! A [`PlaneBuilder`] takes stages and links, and starts a [`Plane`]. A *stage* has one or more *workers*, each a
 //! thread that owns its state. A *link* leads from a stage to another, with one *ring* for each pair of workers. Rings
 //! carry *messages* of a type of the caller's ([`Message`]), usually batches of packets.
+//!
 //! ```text
 //!            ring     ┌ first ┐    ring     ┌ second ┐   ring
 //!          ┌────────▶ │ worker│ ──────────▶ │ worker │ ────────┐

@@ -57,7 +57,7 @@ impl<R: BufRead> Read for Members<R> {
     }
 }
 
-/// Skips zeros, and returns the byte after them without reading it; `None` at the end.
+/// Skips zeros, and returns the byte after them without consuming it; `None` at the end.
 fn first_behind_zeros(reader: &mut impl BufRead) -> io::Result<Option<u8>> {
     loop {
         let bytes = match reader.fill_buf() {

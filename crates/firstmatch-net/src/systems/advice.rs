@@ -1,10 +1,10 @@
 //! Advice on how many workers each stage of Storm's form should have.
 //!
 //! `t1` of `threads` workers search boxes for `d1` ns per packet, and `t2` workers look up the share `1 - r` of the
-//! packets, for `d2` ns each. The stages run side by side, so the slower one bounds the rate: `min(t1 / d1, t2 / (d2 (1
-//! - r)))`. At its best split that is `threads / (d1 + d2 (1 - r))`, which is the rate of as many copies of the whole
-//! lookup. So no split is faster than copies, even without the costs of rings. Storm's form could win only if `d1` or
-//! `d2` were smaller because each stage has cores of its own.
+//! packets, for `d2` ns each. The stages run side by side, so the slower one bounds the rate:
+//! `min(t1 / d1, t2 / (d2 (1 - r)))`. At its best split that is `threads / (d1 + d2 (1 - r))`, which is the rate of as
+//! many copies of the whole lookup. So no split is faster than copies, even without the costs of rings. Storm's form
+//! could win only if `d1` or `d2` were smaller because each stage has cores of its own.
 //!
 //! Misses go to rare rules, whose memory is cold, so measure `d2` on misses.
 
