@@ -172,7 +172,7 @@ impl Books {
 /// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
 /// let (_, writer) = live::open(rules, &Config::default())?;
 /// let telnet = writer.rules().iter().next().expect("two rules").id;
-/// let mut shard = writer.counter_shard(); // one a worker
+/// let mut shard = writer.counter_shard(); // one per worker
 /// shard.add(telnet, 2, 120);
 /// let count = writer.counters().count(telnet); // any thread may ask
 /// assert_eq!((count.packets, count.bytes), (2, 120));

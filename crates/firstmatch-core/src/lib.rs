@@ -23,7 +23,7 @@
 //! let mut keys = KeyBuf::new(schema);
 //! keys.push_values(&packet);
 //!
-//! // One virtual call a batch; nothing is allocated once a thread has its scratch.
+//! // One virtual call per batch; nothing is allocated once a thread has its scratch.
 //! let mut scratch = engine.scratch();
 //! let mut matches = vec![None; keys.len()];
 //! engine.classify_batch(&mut scratch, keys.keys(), &mut matches);

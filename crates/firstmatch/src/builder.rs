@@ -25,7 +25,7 @@ pub enum Rebuilds {
 ///
 /// let firewall = Firewall::builder()
 ///     .memory_limit(64 << 20)
-///     .fields(Fields::All) // so that later rules may test what these do not
+///     .fields(Fields::All) // so that later rules may test other fields
 ///     .build("permit tcp dport { 80, 443 }\n")?;
 /// assert_eq!(firewall.len(), 1);
 /// # Ok::<(), firstmatch::Error>(())

@@ -6,7 +6,7 @@
 //! # fn main() -> Result<(), firstmatch::Error> {
 //! # let frames = [firstmatch::doc_frame(23), firstmatch::doc_frame(443)];
 //! let firewall = Firewall::from_text("permit dst 192.0.2.0/24\n")?;
-//! let mut worker = firewall.worker(); // one a thread; clones of `firewall` are cheap
+//! let mut worker = firewall.worker(); // one per thread; clones of `firewall` are cheap
 //! worker.push_all(LinkType::Ethernet, &frames); // or `push`, frame by frame
 //! for decision in worker.classify() {
 //!     println!("{} {:?} {}", decision.verdict, decision.rule, decision.outcome);

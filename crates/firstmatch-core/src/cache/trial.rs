@@ -82,7 +82,7 @@ pub(super) struct Trial {
     /// Lookups of the window that hit, or would have.
     hit: usize,
     times: Times,
-    /// Time of the engine alone, in nanoseconds a lookup.
+    /// Time of the engine alone, in nanoseconds per lookup.
     alone: f64,
     verdict: Verdict,
     /// Lookups for which the next verdict holds if it is the same.
@@ -262,7 +262,7 @@ impl Times {
         }
     }
 
-    /// Returns the median of the groups in nanoseconds a lookup; 0 without any group.
+    /// Returns the median of the groups in nanoseconds per lookup; 0 without any group.
     ///
     /// The reason is that the rest of the machine disturbs one or two of the few groups.
     fn median(mut self) -> f64 {
@@ -289,7 +289,7 @@ mod tests {
         Trial::new(config.pace())
     }
 
-    /// Runs a batch that takes `nanos` nanoseconds a lookup.
+    /// Runs a batch that takes `nanos` nanoseconds per lookup.
     fn batch(trial: &mut Trial, hits: usize, nanos: u64) {
         let (way, start) = (trial.way(), Instant::now());
         trial.begins(|| start);

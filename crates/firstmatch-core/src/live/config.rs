@@ -61,12 +61,16 @@ pub struct Config {
     pub seed: Option<u64>,
     /// Limits on the regions that a rule is lowered to.
     ///
-    /// They apply to [`open`](super::open), [`Transaction::insert`](super::Transaction::insert) and [`Writer::renumber`](super::Writer::renumber).
+    /// They apply to [`open`](super::open), [`Transaction::insert`](super::Transaction::insert) and
+    /// [`Writer::renumber`](super::Writer::renumber).
     pub expansion: ExpansionLimits,
-    /// Whether readers of a [`Handle`](super::Handle) find action, line and value of the rule that matched ([`Snapshot::attached`](super::Snapshot::attached)).
-    /// It takes 24 bytes a rule and replica.
+    /// Whether readers of a [`Handle`](super::Handle) find action, line and value of the rule that matched
+    /// ([`Snapshot::attached`](super::Snapshot::attached)).
+    ///
+    /// It takes 24 bytes per rule and replica.
     pub attachments: bool,
-    /// Whether [`Engine::overlaps`](super::Engine::overlaps) finds regions, for a [rule cache](crate::cache::rule) before an engine.
+    /// Whether [`Engine::overlaps`](super::Engine::overlaps) finds regions, for a [rule cache](crate::cache::rule)
+    /// before an engine.
     ///
     /// It takes some 113 bytes per region and replica for the 5-tuple of IPv4, which the budget counts.
     pub overlaps: bool,

@@ -1,4 +1,4 @@
-//! Explanation of an engine: what it consists of and why.
+//! Explanation of an engine: its parts and the reasons for them.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::engine::Stats;
 use crate::select::traffic::Traffic;
 use crate::select::{Candidate, Kind};
 
-/// Base that serves a rule set, the reasons for it, and what has changed since.
+/// Base that serves a rule set, the reasons for it, and the changes since.
 ///
 /// ```
 /// use firstmatch_core::live::{Config, Engine, Kind};

@@ -27,7 +27,7 @@ use crate::schema::Schema;
 /// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
 /// let (_, writer) = live::open(rules, &Config::default())?;
 /// let handle = writer.handle();
-/// let mut reader = handle.reader(); // one a thread
+/// let mut reader = handle.reader(); // one per thread
 /// assert_eq!(reader.read(|snapshot| snapshot.generation()), handle.generation());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -69,7 +69,7 @@ impl Retired {
     }
 }
 
-/// Error that says why a rebuild was not installed.
+/// Error: a rebuild was not installed, with the reason.
 ///
 /// It hands back the rebuild if that can be installed later.
 #[derive(Debug)]

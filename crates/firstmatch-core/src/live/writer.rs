@@ -145,7 +145,7 @@ impl Writer {
     /// memory.
     ///
     /// # Errors
-    /// If another rebuild was begun since, or the budget or an overlay has no room for what has changed meanwhile
+    /// If another rebuild was begun since, or the budget or an overlay has no room for the changes since its run
     /// ([`UpdateError::needs_rebuild`]). The new bases are then gone, and everything else is as it was.
     pub fn install(&mut self, rebuilt: Rebuilt) -> Result<Retired, UpdateError> {
         self.abandon();

@@ -150,7 +150,7 @@ impl RuleSet {
     /// ```
     ///
     /// # Errors
-    /// If the set has no field of a name; the error tells which fields it has.
+    /// If the set has no field of a name; the error lists its fields.
     pub fn bind(&self, conditions: impl IntoIterator<Item = NamedCondition>) -> Result<Conditions, UpdateError> {
         let mut packed = Vec::new();
         for NamedCondition { field, negated, tests } in conditions {
@@ -168,7 +168,7 @@ impl RuleSet {
     /// Returns conditions of this set with the names of their fields, for a rule of another set.
     ///
     /// # Errors
-    /// If the conditions are bound to another set's fields, or name a field that this set has not.
+    /// If the conditions are bound to another set's fields, or name a field that this set lacks.
     pub fn unbind(&self, conditions: &Conditions) -> Result<Vec<NamedCondition>, UpdateError> {
         self.check_binding(conditions)?;
         let named = |condition: ConditionRef<'_>| NamedCondition {

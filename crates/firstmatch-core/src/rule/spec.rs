@@ -33,8 +33,9 @@ impl fmt::Display for Action {
 
 /// Rule without its id.
 ///
-/// Its conditions name fields by their index in a schema. Conditions from names come from [`RuleSet::bind`](super::RuleSet::bind), and a
-/// whole rule from text from `parse_rule` of the crate `firstmatch-formats`.
+/// Its conditions name fields by their index in a schema. To make conditions from names, use
+/// [`RuleSet::bind`](super::RuleSet::bind); to read a whole rule from text, use `parse_rule` of the crate
+/// `firstmatch-formats`.
 ///
 /// ```
 /// use firstmatch_core::rule::{Action, NamedCondition, Priority, RuleSpec, Test};

@@ -142,7 +142,7 @@ mod tests {
         let nanos = [vec![10.0, 30.0], vec![20.0, 10.0], vec![10.5, 12.0]];
         let ratio = |at, slack| worst_ratio(&nanos, at, slack);
         assert_eq!([ratio(0, 0.0), ratio(1, 0.0), ratio(2, 0.0)], [3.0, 2.0, 1.2]);
-        // A time within the slack of the least has ratio 1, and a time beyond it has not.
+        // A time within the slack of the least has ratio 1; a longer time has its true ratio.
         assert_eq!([ratio(2, 0.5), ratio(2, 2.0), ratio(2, 1.99)], [1.2, 1.0, 1.2]);
     }
 

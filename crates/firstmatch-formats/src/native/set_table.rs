@@ -30,6 +30,6 @@ pub(super) struct Set {
 pub(super) enum State {
     Good,
     Faulty,
-    /// The set was used without a definition; the fault that says so.
+    /// The set was used without a definition, which this fault reports.
     Undefined(Option<FaultIndex>),
 }

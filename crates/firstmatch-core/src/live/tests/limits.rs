@@ -78,7 +78,7 @@ fn an_overlay_is_full_at_its_number() {
     assert_eq!((held(), writer.rules().len()), (4, 24));
 }
 
-/// The error of a full budget names what would be needed, and what is allowed.
+/// The error of a full budget names the bytes needed and the bytes allowed.
 #[test]
 fn a_full_budget_says_what_is_missing() {
     for &kind in Kind::ALL {
