@@ -34,7 +34,7 @@ use crate::engine::{Engine, Match, NamedCounts, Overlaps, Probe, Stats};
 use crate::engines::shared::{BLOCK, Columns};
 use crate::error::BuildError;
 use crate::key::Keys;
-use crate::raw::{Isa, Kernel, Level, dispatch};
+use crate::raw::{Isa, Kernel, Level, dispatch, dispatch_scalar};
 use crate::rule::{Lowered, Region};
 use crate::schema::Schema;
 
@@ -156,7 +156,7 @@ impl Engine for Linear {
     /// Counts blocks, the regions in them, and their cache lines.
     fn count(&self, _scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
         let counter = StepCounter::default();
-        dispatch(self.level, Lookup { engine: self, live_rules: &counter, keys: *keys, best });
+        dispatch_scalar(Lookup { engine: self, live_rules: &counter, keys: *keys, best });
         let blocks = counter.of(Step::Block);
         let bytes = blocks * size_of_val(&self.blocks[..self.block_words().min(self.blocks.len())]) as u64;
         NamedCounts::from([("blocks", blocks), ("tests", blocks * BLOCK as u64), ("lines", bytes.div_ceil(64))])

@@ -120,14 +120,15 @@ pub(crate) fn dispatch(level: Level, kernel: impl Kernel) {
         return isa.vectorize(kernel);
     }
     debug_assert_eq!(level, Level::Scalar);
-    without(kernel);
+    dispatch_scalar(kernel);
 }
 
-/// Runs a kernel without vectors.
+/// Runs a kernel without vectors, as every machine can.
 ///
-/// It is not inlined, so that the vector path sets up no stack for it.
+/// Counted lookups run so, because a kernel that is compiled for one level only takes half the time to compile. The
+/// function is not inlined, so that the vector path sets up no stack for it.
 #[inline(never)]
-fn without(kernel: impl Kernel) {
+pub(crate) fn dispatch_scalar(kernel: impl Kernel) {
     scalar::Scalar.vectorize(kernel);
 }
 

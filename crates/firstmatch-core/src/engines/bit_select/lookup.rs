@@ -3,13 +3,14 @@
 use super::block::{self, NONE};
 use super::columns::{CHUNK, Columns, Entries, Kind, rank_of, step};
 use super::layout::{EMPTY, Entry, LEAF, Tree};
-use super::single::one;
+use super::single::{One, Single, one};
 use super::structure::{BitSelect, Marks};
 use crate::engine::Match;
 use crate::engine::observer::Step;
+use crate::engine::steps::StepCounter;
 use crate::engine::tombstones::LiveRules;
 use crate::key::Keys;
-use crate::raw::{Isa, Kernel, dispatch, words};
+use crate::raw::{Isa, Kernel, dispatch, dispatch_scalar, words};
 
 /// Number of trees whose roots are passed together.
 pub(super) const TOGETHER: usize = 4;
@@ -39,6 +40,19 @@ pub(super) fn lookup(engine: &BitSelect, live_rules: impl LiveRules, keys: &Keys
 /// Few keys are looked up so, those whose answer has been removed. One kernel for all columns is enough for them.
 pub(super) fn lookup_live(engine: &BitSelect, live_rules: Marks<'_>, keys: &Keys<'_>, best: &mut [Option<Match>]) {
     dispatch(engine.level, Many(&mut Lookup { engine, live_rules, keys, best }, &engine.shape));
+}
+
+/// Improves the match of each key, and counts the steps.
+///
+/// The steps are those of [`lookup`], whatever the columns and the level.
+pub(super) fn counted(engine: &BitSelect, counter: &StepCounter, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+    let (live_rules, columns) = (counter, &engine.shape);
+    if best.len() > ALONE {
+        return dispatch_scalar(Many(&mut Lookup { engine, live_rules, keys, best }, columns));
+    }
+    for (best, key) in best.iter_mut().zip(keys.words().chunks_exact(keys.stride())) {
+        dispatch_scalar(One(&mut Single { engine, columns, live_rules, key, best }));
+    }
 }
 
 /// Looks up a few keys one by one.

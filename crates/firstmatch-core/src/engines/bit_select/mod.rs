@@ -208,7 +208,7 @@ impl Engine for BitSelect {
     /// Every key reads a line of each root and of its table, and one of its match.
     fn count(&self, _scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
         let counter = StepCounter::default();
-        lookup::lookup(self, &counter, keys, best);
+        lookup::counted(self, &counter, keys, best);
         let [nodes, blocks] = [Step::Node, Step::Block].map(|step| counter.of(step));
         let lines = (best.len() * (2 * self.trees.len() + 1)) as u64 + 2 * nodes + blocks * self.shape.lines() as u64;
         let tests = blocks * block::BLOCK as u64;

@@ -26,16 +26,16 @@ pub(super) fn one(engine: &BitSelect, live_rules: impl LiveRules, key: &[u32], b
 }
 
 /// One key with its answer. Kernels borrow it, as those of [`lookup`](super::lookup) do.
-struct Single<'a, C, A> {
-    engine: &'a BitSelect,
-    columns: C,
-    live_rules: A,
-    key: &'a [u32],
-    best: &'a mut Option<Match>,
+pub(super) struct Single<'a, C, A> {
+    pub(super) engine: &'a BitSelect,
+    pub(super) columns: C,
+    pub(super) live_rules: A,
+    pub(super) key: &'a [u32],
+    pub(super) best: &'a mut Option<Match>,
 }
 
 /// Kernel for one key and at most four trees.
-struct One<'l, 'a, C, A>(&'l mut Single<'a, C, A>);
+pub(super) struct One<'l, 'a, C, A>(pub(super) &'l mut Single<'a, C, A>);
 
 /// Kernel for one key and more trees, which are taken one after the other.
 struct Grouped<'l, 'a, C, A>(&'l mut Single<'a, C, A>);

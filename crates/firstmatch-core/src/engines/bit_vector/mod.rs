@@ -72,7 +72,7 @@ use crate::engine::{Engine, Match, NamedCounts, Stats};
 use crate::engines::shared::Products;
 use crate::error::BuildError;
 use crate::key::Keys;
-use crate::raw::{LINE_WORDS, Level, Line, Pages, Table, Tree, dispatch};
+use crate::raw::{LINE_WORDS, Level, Line, Pages, Table, Tree, dispatch, dispatch_scalar};
 use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
 
@@ -279,7 +279,7 @@ impl Engine for BitVector {
     /// Counts searches and joins of classes, groups of bits read of vectors, products tested, and cache lines.
     fn count(&self, scratch: &mut lookup::Slots, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
         let (counter, count) = (StepCounter::default(), best.len() as u64);
-        dispatch(self.level, &mut lookup::Lookup { engine: self, slots: scratch, live_rules: &counter, keys, best });
+        dispatch_scalar(&mut lookup::Lookup { engine: self, slots: scratch, live_rules: &counter, keys, best });
         let groups = counter.of(Step::Group);
         let read = groups * self.read.len() as u64;
         let lines = count * self.search_lines() as u64 + read * (self.rows.words() / LINE_WORDS) as u64;

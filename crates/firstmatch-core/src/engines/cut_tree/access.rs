@@ -5,7 +5,7 @@ use super::lookup::{Lookup, Touches};
 use super::structure::{CutTree, LAST};
 use crate::engine::{Match, NamedCounts};
 use crate::key::Keys;
-use crate::raw::dispatch;
+use crate::raw::dispatch_scalar;
 
 /// Sizes and times of the access model of section 3.3.4.
 ///
@@ -125,7 +125,7 @@ impl CutTree {
     pub fn walk(&self, keys: &Keys<'_>) -> Vec<usize> {
         let (mut places, key) = (Vec::new(), keys.slice(0, 1));
         let lookup = Lookup { engine: self, keys: &key, best: &mut [None], is_alone: true, touches: &mut places };
-        dispatch(self.level, lookup);
+        dispatch_scalar(lookup);
         places
     }
 }
@@ -140,7 +140,7 @@ pub(super) fn count(engine: &CutTree, keys: &Keys<'_>, best: &mut [Option<Match>
     for (at, best) in best.iter_mut().enumerate() {
         let (key, before) = (keys.slice(at, at + 1), *best);
         let best = std::slice::from_mut(best);
-        dispatch(engine.level, Lookup { engine, keys: &key, best, is_alone: true, touches: &mut counter });
+        dispatch_scalar(Lookup { engine, keys: &key, best, is_alone: true, touches: &mut counter });
         found += u64::from(best[0] != before);
         counter.end();
     }

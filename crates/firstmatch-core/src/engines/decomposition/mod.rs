@@ -79,7 +79,7 @@ use crate::engine::options;
 use crate::engine::{Engine, Match, NamedCounts, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
-use crate::raw::{Level, dispatch};
+use crate::raw::{Level, dispatch, dispatch_scalar};
 use crate::rule::Lowered;
 use crate::schema::Schema;
 use rows::Unwatched;
@@ -148,7 +148,7 @@ impl Engine for Decomposition {
         let mut counter = lookup::LineCounter::default();
         let mut alone = vec![None; best.len()];
         let lookup = lookup::Lookup { engine: self, places: scratch, keys, best: &mut alone, watch: &mut counter };
-        dispatch(self.level, lookup);
+        dispatch_scalar(lookup);
         let (count, found) = (best.len() as u64, alone.iter().flatten().count() as u64);
         for (best, found) in best.iter_mut().zip(&alone) {
             found.iter().for_each(|found| found.improve(best));

@@ -74,7 +74,7 @@ use crate::engine::options;
 use crate::engine::{Engine, Match, NamedCounts, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
-use crate::raw::{Level, dispatch};
+use crate::raw::{Level, dispatch, dispatch_scalar};
 use crate::rule::Lowered;
 use crate::schema::Schema;
 use lookup::{Lookup, Unwatched, Watch};
@@ -213,7 +213,7 @@ impl Engine for Npf {
         }
         let (mut counter, count) = (Counter::default(), best.len() as u64);
         let batches = self.config.batches;
-        dispatch(self.level, Lookup { engine: self, shapes: scratch, keys, best, batches, watch: &mut counter });
+        dispatch_scalar(Lookup { engine: self, shapes: scratch, keys, best, batches, watch: &mut counter });
         let Counter { trees, edges, nodes, halvings, parts, lines } = counter;
         NamedCounts::from([
             ("trees", trees),

@@ -107,7 +107,7 @@ use crate::engine::options;
 use crate::engine::{Classifier, Engine, Match, NamedCounts, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
-use crate::raw::{Level, dispatch};
+use crate::raw::{Level, dispatch_scalar};
 use crate::rule::Lowered;
 use crate::schema::Schema;
 
@@ -190,7 +190,7 @@ impl Engine for Rfc {
             keys: &keys.slice(0, best.len()),
             reads: &mut reads,
         };
-        dispatch(self.level, accessories);
+        dispatch_scalar(accessories);
         NamedCounts::from([
             ("searches", count * self.leaves.len() as u64),
             ("table reads", count * self.tables.len() as u64),
