@@ -622,7 +622,7 @@ int32_t firstmatch_explain(const struct firstmatch_firewall *firewall,
                            struct firstmatch_decision *decision,
                            struct firstmatch_text **text);
 
-// Writes warnings about the text that the firewall was built from, one a line; an empty text without any.
+// Writes warnings about the text that the firewall was built from, one per line; an empty text without any.
 int32_t firstmatch_firewall_warnings(const struct firstmatch_firewall *firewall, struct firstmatch_text **text);
 
 // Writes which engine serves the rules of each schema, and why, as text for people.

@@ -119,7 +119,7 @@ pub(crate) const fn family(family: Option<Family>) -> u32 {
     }
 }
 
-/// Returns the family of a number; `None` if it is the number of nothing.
+/// Returns the family with this number: `Some(None)` for [`FIRSTMATCH_NO_FAMILY`], `None` if the number is unknown.
 pub(crate) fn family_of(number: u32) -> Option<Option<Family>> {
     [None, Some(Family::Ipv4), Some(Family::Ipv6)].into_iter().find(|&known| family(known) == number)
 }

@@ -201,7 +201,7 @@ pub unsafe extern "C" fn firstmatch_explain(
     unsafe { tell(firewall, text, of) }
 }
 
-/// Writes warnings about the text that the firewall was built from, one a line; an empty text without any.
+/// Writes warnings about the text that the firewall was built from, one per line; an empty text without any.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn firstmatch_firewall_warnings(
     firewall: *const FirewallHandle,

@@ -200,7 +200,7 @@ impl Lookups {
     /// Carries all packets once through a plane and returns their answers.
     ///
     /// # Errors
-    /// If a worker panicked, or a packet was lost.
+    /// If the plane cannot start, a worker panicked, a packet was lost, or `setup` has workers for other stages.
     pub(crate) fn answers(&self, setup: &Setup) -> anyhow::Result<Vec<Option<Match>>> {
         let answers = Arc::new(Mutex::new(vec![None; self.keys.len()]));
         let load = Load::Full { packets: self.keys.len() as u64 };

@@ -252,7 +252,7 @@ fn threads_that_share_a_core_pay_for_each_change() {
     assert_close(simulate(&model, 1e8).mpps, 2.0, 1e-3);
 }
 
-/// Each message finds the stage asleep, because it comes long after the one before.
+/// With a short spin each message finds the stage asleep, with a spin as long as the gap none does.
 #[test]
 fn a_sleeping_thread_is_woken_at_a_price() {
     let feed = Feed::Paced { packets_a_second: 1e5, spread: Spread::Fixed };

@@ -140,7 +140,7 @@ enum Of {
     Height,
     /// Whether the first window of all has most rotations, as text.
     Settles,
-    /// The least and the most per cent of time that packets take longer while they are counted.
+    /// Smallest and largest extra time of counted packets over the cases, in per cent.
     Counting,
     /// Most nodes per search of a tree.
     Nodes,

@@ -127,7 +127,7 @@ enum Of {
     Ratio,
     /// The same in per cent more.
     Percent,
-    /// Nanoseconds from packet to packet of each plane.
+    /// Mean nanoseconds per packet of each plane: 1,000 over its Mpps.
     Nanos,
     /// The same of the stage of boxes of each plane in Storm's form.
     Cache,
