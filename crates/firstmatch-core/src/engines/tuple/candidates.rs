@@ -5,9 +5,9 @@
 //! exact prefix trees, one for each of several prefix lengths of every field.
 //!
 //! For each length the leading bits of a field choose a row, by a keyed hash. Bit *t* of the row says that table *t*
-//! may hold a region whose field has leading bits of this row. A key's candidates are the bits that all its rows have.
-//! A region that spans many values of the leading bits has its table's bit set in every row of the length. Rows are
-//! words of 64 tables; the rows for the next 64 tables are a plane of their own.
+//! may hold a region whose field has leading bits of this row. A key's candidates are the tables whose bit is set in
+//! all rows of the key. A region that spans many values of the leading bits has its table's bit set in every row of the
+//! length. Rows are words of 64 tables; the rows for the next 64 tables are a plane of their own.
 //!
 //! For example, an IPv4 source has rows for 20 and for 28 leading bits. A source prefix of 24 bits sets its table's bit
 //! in one row of the former and in at most 16 of the latter.
@@ -19,13 +19,13 @@ use crate::schema::{Kind, Schema};
 
 /// Number of tables in a plane.
 pub(super) const PLANE: usize = u64::BITS as usize;
-/// Maximum number of values at a level whose rows a region sets one by one.
+/// Maximum number of values of a region at a level for which only their own rows get the table's bit.
 ///
-/// A region of more values sets its table's bit in every row.
+/// With more values, every row of the level gets it.
 const SPAN: u32 = 16;
 /// Maximum number of rows of a narrow field's level, as a base-2 logarithm.
 ///
-/// It has half as many rows as the levels of wide fields, up to this number.
+/// Such a level has half as many rows as the level of a wide field, up to this number.
 const SMALL: u32 = 8;
 /// Minimum number of rows of a level of a wide field, as a base-2 logarithm.
 const LEAST: u32 = 3;
@@ -34,9 +34,9 @@ const MOST: u32 = 13;
 
 #[derive(Debug)]
 pub(super) struct Candidates {
-    /// Leading bits with rows; none where keys do not ask for candidates, so that there is nothing to keep up.
+    /// Levels with rows. Empty if lookups use no candidates, so that changes have no rows to update.
     levels: Box<[Level]>,
-    /// Levels by eight; the last eight are filled with repetitions, which change nothing.
+    /// Levels in groups of eight. Copies of the last level fill the last group; they change no result.
     probes: Box<[Probes]>,
     /// Number of rows of the levels that are not small, as a base-2 logarithm.
     bits: u32,
@@ -44,12 +44,12 @@ pub(super) struct Candidates {
     rows: usize,
     /// Words, plane after plane.
     words: Vec<u64>,
-    /// Tables whose bit every row has, for each plane and each level.
+    /// Tables whose bit is set in every row, for each plane and each level.
     everywhere: Vec<u64>,
     factor: u32,
 }
 
-/// Leading bits of a field, down to a bit of this word.
+/// Bits of a field that choose a row: those of key word `word` without its lowest `shift` bits.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     word: u32,
@@ -57,12 +57,12 @@ struct Level {
     small: bool,
 }
 
-/// Returns the first and the last of the leading bits that a region has at a level.
+/// Returns the first and the last value of a region at a level.
 fn values(region: &Region<'_>, level: Level) -> [u32; 2] {
     [region.lo, region.hi].map(|bound| bound[level.word as usize] >> level.shift)
 }
 
-/// Whether a region has more values than rows are set for one by one.
+/// Whether a region has more than `SPAN` values, so that every row of the level gets its table's bit.
 fn is_wide([lo, hi]: [u32; 2]) -> bool {
     hi - lo >= SPAN
 }
@@ -88,7 +88,7 @@ impl Clone for Candidates {
 }
 
 impl Candidates {
-    /// Returns candidates without a table; without levels unless keys ask for them.
+    /// Returns candidates without tables; unless `are_asked`, they have no levels.
     pub(super) fn new(schema: &Schema, secret: u32, are_asked: bool) -> Self {
         let levels = schema.fields().iter().enumerate().flat_map(|(index, field)| {
             let words = schema.words_of(index);
@@ -113,7 +113,7 @@ impl Candidates {
         new
     }
 
-    /// Whether keys ask for their candidates.
+    /// Whether lookups use candidates.
     #[inline(always)]
     pub(super) fn are_asked(&self) -> bool {
         !self.levels.is_empty()
@@ -121,7 +121,7 @@ impl Candidates {
 
     /// Number of cache lines that a lookup reads in a plane.
     ///
-    /// It reads a word of each level, in rows of its own.
+    /// It reads one word per level, and each level has its own rows.
     pub(super) fn lines_per_plane(&self) -> usize {
         self.levels.len()
     }
@@ -171,7 +171,7 @@ impl Candidates {
             + (self.words.capacity() + self.everywhere.capacity()) * size_of::<u64>()
     }
 
-    /// Maximum bytes by which it grows for `entries` entries in `tables` tables.
+    /// Maximum bytes by which the rows grow for `entries` entries in `tables` tables.
     pub(super) fn growth(&self, entries: usize, tables: usize) -> usize {
         let (planes, bits) = (tables.div_ceil(PLANE), Self::bits_for(entries).max(self.bits));
         if planes <= self.planes() && bits == self.bits {
@@ -186,14 +186,14 @@ impl Candidates {
         self.rows
     }
 
-    /// Whether `entries` entries ask for more rows.
+    /// Whether `entries` entries need more rows than there are.
     ///
-    /// Then [`Self::restart`], and everything has to be added again.
+    /// If so, call [`Self::restart`] and add every region again.
     pub(super) fn is_crowded(&self, entries: usize) -> bool {
         self.are_asked() && Self::bits_for(entries) > self.bits
     }
 
-    /// Forgets everything and takes as many rows as `entries` entries ask for.
+    /// Clears all bits, and makes at least as many rows as `entries` entries need.
     pub(super) fn restart(&mut self, entries: usize) {
         let planes = self.planes();
         self.lay_out(Self::bits_for(entries).max(self.bits));
@@ -216,9 +216,10 @@ impl Candidates {
         self.write(table, region, |word| *word |= bit, |_| true);
     }
 
-    /// Takes a region out of a table of which nothing else was taken out.
+    /// Clears the bits of a region that was removed from a table whose other regions are `others`.
     ///
-    /// The bits that it has in common with `others` that are still there go too: they have to be added again.
+    /// It must be the first region removed since the table's bits were set. Bits that it shares with `others` are
+    /// cleared, too, so the caller must add `others` again.
     pub(super) fn remove<'a>(
         &mut self,
         table: usize,
@@ -232,8 +233,7 @@ impl Candidates {
 
     /// Applies `set` to the words of a region.
     ///
-    /// Levels where every row has the table's bit are left out, unless the region is one that caused this and `stays`
-    /// denies it.
+    /// Skips a level where every row has the table's bit, unless the region is wide there and `stays(level)` is false.
     fn write(&mut self, table: usize, region: &Region<'_>, set: impl Fn(&mut u64), stays: impl Fn(Level) -> bool) {
         let (plane, bit) = (table / PLANE, 1 << (table % PLANE));
         let words = &mut self.words[plane * self.rows..][..self.rows];
@@ -262,7 +262,7 @@ impl Candidates {
         self.everywhere.iter_mut().skip(plane * levels).take(levels).for_each(|word| *word &= !bit);
     }
 
-    /// Returns a plane, to be asked for the tables that may match a key.
+    /// Returns a plane, in which lookups find the tables that may match a key.
     #[inline(always)]
     pub(super) fn plane(&self, plane: usize) -> Plane<'_> {
         Plane { probes: &self.probes, words: &self.words[plane * self.rows..][..self.rows] }
@@ -278,7 +278,7 @@ impl Candidates {
     }
 }
 
-/// Rows of 64 tables, to be read.
+/// Rows of 64 tables, as lookups read them.
 #[derive(Clone, Copy)]
 pub(super) struct Plane<'a> {
     probes: &'a [Probes],

@@ -23,11 +23,11 @@ pub struct Config {
     pub merge: Merge,
     /// Fields whose bits are in tuples.
     pub fields: TupleFields,
-    /// Whether a key asks which tables can match, before it probes any of them.
+    /// Whether a lookup first finds the tables that can match its key, and probes no others.
     ///
-    /// Without it a key probes one table after the other in order of their best priority (section III-C1).
+    /// Otherwise it probes one table after the other in order of their best priority (section III-C1).
     pub preclassifier: bool,
-    /// `c`: most regions that share a key before their table is split; at least 1.
+    /// Maximum number of regions that share a key before their table is split (`c`); at least 1.
     ///
     /// It has no effect without merging.
     pub collision_limit: usize,
@@ -48,11 +48,11 @@ pub struct Config {
 pub enum Merge {
     /// Never: Tuple Space Search.
     None,
-    /// As rules come (sections III-C2 to III-C4).
+    /// At each insertion (sections III-C2 to III-C4).
     Online,
     /// When the tables of a build are chosen, with all its rules at hand (section III-C5).
     ///
-    /// Later rules come as online.
+    /// Rules that come later are inserted as online.
     Offline,
 }
 

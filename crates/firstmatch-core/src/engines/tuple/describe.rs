@@ -19,7 +19,7 @@ pub(super) fn tables(engine: &TupleMerge) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the number of leading bits of a field in a table's mask or, if others are in it, the mask.
+/// Returns the number of leading bits of a field in a table's mask, or the mask if it has other bits.
 fn length(schema: &Schema, field: usize, masks: &[u32]) -> String {
     let words = schema.words_of(field).map(|word| (u128::from(masks[word] & schema.words()[word].bits), word));
     let mask = words.fold(0u128, |mask, (bits, word)| mask | bits << schema.words()[word].shift);

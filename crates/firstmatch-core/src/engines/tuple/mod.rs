@@ -8,40 +8,40 @@
 //! the tables are chosen with all rules at hand. For example, a table of 16 source bits takes rules for 10.1.0.0/16 and
 //! 10.1.2.0/24.
 //!
-//! A lookup first asks which tables can match its key at all. The leading bits of each field choose a row of one bit a
-//! table, and the candidates are the tables whose bit all rows have. Few are left on the ClassBench sets. They are
-//! probed in order of their best priority as long as that can improve the match. Without [`Config::preclassifier`]
-//! every table is a candidate, as in the paper.
+//! A lookup first finds the tables that can match its key at all, the candidates. The leading bits of each field choose
+//! a row with one bit per table. The candidates are the tables whose bit is set in all these rows; on the ClassBench
+//! sets they are few. They are probed in order of their best priority as long as that can improve the match. Without
+//! [`Config::preclassifier`] every table is a candidate, as in the paper.
 //!
 //! # Layout in memory
-//! - *Rows* of candidates are words of 64 tables, some hundred to some thousand for each of seven prefix lengths of the
-//!   IPv4 5-tuple.
-//! - *Tables* are a tuple (one mask a key word) and buckets of one cache line, eight tags and eight groups each.
+//! - *Rows* of candidates are words of 64 bits, one bit per table. The IPv4 5-tuple has rows for seven prefix lengths,
+//!   some hundred to some thousand for each.
+//! - A *table* has a tuple (one mask per key word) and buckets. A bucket is one cache line: eight tags, eight groups.
 //! - *Groups* are runs of whole entries (bounds, priority, id: one cache line for an IPv4 5-tuple, two for IPv6) in
 //!   order of priority. So a probe that finds nothing touches one line, and a hit one more for each region tested.
 //!
-//! Entries and the index from rules to entries grow by chunks, so that no growth moves all of them. Free runs of
-//! entries are cut where a shorter one is asked for, and joined where they lie side by side. A group of more than 16
-//! has a chunk to itself, given back when it goes.
+//! Entries and the index from rules to entries grow by chunks, so that no growth moves all of them. A free run of
+//! entries is cut when a shorter one is needed, and adjacent free runs are joined from time to time. A group of more
+//! than 16 entries has its own chunk, which is freed with the group.
 //!
 //! # Cost
 //! Memory is linear: a region takes one entry, 12 bytes to find it by its rule, and a few bytes of rows. It has a share
 //! of a table that is 37 to 56 % full. A lookup probes each table once at most and tests at most `c` regions a table.
-//! It tests more only if no tuple tells more than `c` rules apart; [`Stats`] says so.
+//! It tests more only if no tuple can separate more than `c` rules; [`Stats::longest_bucket`] shows this.
 //!
-//! A batch goes through its tables in rounds, one table a key and round. A round has three stages: hash, compare tags,
-//! test regions. Each stage prefetches the memory of the next. A single key is taken through its tables one by one,
-//! until no other candidate can improve its match.
+//! A batch goes through its tables in rounds, one table per key and round. A round has three stages: hash, compare
+//! tags, test regions. Each stage prefetches the memory of the next. A single key is taken through its tables one by
+//! one, until no other candidate can improve its match.
 //!
 //! An insertion takes O(tables + c), and a removal O(c). A split moves the rules of a table that fit a longer tuple and
 //! takes O(table). Some work is O(1) when spread over changes: tightening the tables' best priorities, clearing stale
-//! row bits, renumbering the tables in their order, and joining free runs. One change in many then takes O(regions).
-//! The longest is the renumbering, once in as many insertions as there are regions, because it sets the row bits of
-//! every region again.
+//! row bits, renumbering the tables in their order, and joining free runs. So a rare change takes O(regions). The
+//! renumbering takes longest, because it sets the row bits of every region again. It happens about once in as many
+//! insertions as there are regions.
 //!
 //! There are never more tables than [`Config::most_tables`], and no group has more than 1,024 regions. Regions that
-//! would need more go to an overflow list. Every lookup that it can improve tests it, eight regions at a time;
-//! [`Stats::overflow`] counts its regions.
+//! would need more go to an overflow list. A lookup tests the list, eight regions at a time, if that can improve its
+//! match. [`Stats::overflow`] is the number of regions in the list.
 //!
 //! # Paper
 //! Daly, Bruschi, Linguaglossa, Pontarelli, Rossi, Tollet, Torng and Yourtchenko, "TupleMerge: Fast Software Packet
@@ -54,44 +54,45 @@
 //! - The paper has no preclassifier; ours is one of hashed rows. It stands where the authors put Bloom filters before
 //!   tables: it answers for 64 tables at a time, with seven loads for an IPv4 5-tuple. [`Config::paper`] has none.
 //! - Tuple Space Search has the bits of all fields in its tuples. The authors' simulator hashes the two addresses alone,
-//!   as does [`Config::paper_tss`]; then more rules share a key, and nothing tells them apart.
+//!   as does [`Config::paper_tss`]; then more rules share a key, and no table separates them.
 //! - "Not specific enough" (III-C3) is made exact: the common tuple of the colliding rules equals the table's, or
-//!   leaves more than `c` on one key. The average of the two lengths is then rounded up, because rounded down it would
-//!   make no progress between 0 and 1. The bits taken are those of the rule that has most.
-//! - A rule whose first compatible table is at the limit goes to a later one with room, before that table is split
-//!   (`Config::spill`). Otherwise rule sets full of ranges and negations, whose tuples say little, would split off one
-//!   table after another under the same tuple. `c` is then 8 by default, not 40. Lookups hardly depend on it, but with
-//!   less than 8 some small sets need more than 64 tables.
-//! - With `Config::spill`, the first 24 tuples get tables as they are, and a rule the table of its very tuple if there
-//!   is one. These tables cost nothing, because the rows answer for 64 at a time, and their rules are told apart
-//!   better. Merging begins behind them.
-//! - With `Config::spill`, a rule goes to the most specific table with room, not to the first. If there is such a table,
-//!   28 tuples get tables as they are. Otherwise a general table, which rules in
-//!   random order find early, would take them all.
+//!   leaves more than `c` rules on one key. The average of the two lengths is then rounded up, because rounded down it
+//!   would make no progress between 0 and 1. The added bits come from the rule with most bits in that field.
+//! - A rule whose first compatible table has `c` rules of its key goes to a later table with room; only if there is
+//!   none, the first is split (`Config::spill`). Otherwise rule sets full of ranges and negations, whose tuples have
+//!   few bits, would split off one table after another under the same tuple. `c` is then 8 by default, not 40. Lookups
+//!   hardly depend on it, but with less than 8 some small sets need more than 64 tables.
+//! - With `Config::spill`, the first 24 tuples each get a table of exactly this tuple, and their rules go there. These
+//!   tables cost nothing, because the rows answer for 64 at a time, and they separate their rules better. Rules of
+//!   later tuples share tables.
+//! - With `Config::spill`, a rule goes to the most specific table with room, not to the first. If some table can take
+//!   the rule, the first 28 tuples, not 24, get tables of their own. Otherwise a general table, which rules in random
+//!   order create early, would take all rules.
 //! - These two choices make lookups after random updates faster, but still slower than in a fresh build of the same
 //!   rules. That is due to the order of the rules: tables are then fewer, more general, and have their best priorities
 //!   closer together.
 //! - Rules that share one tuple and one key cannot be split apart at all; their group may exceed `c`.
-//! - Deletion (III-C4) also lowers the bound on the table's best priority, in steps of O(1) a removal. It drops a table
-//!   that became empty. The authors' code loses every later table there.
-//! - Offline, a rule is one of its regions, keys are counted by their hash, and rules that come later are inserted as
-//!   online. Equally good tuples of III-C5 are tried for size only where they are equal in the first missing rule.
+//! - Deletion (III-C4) also updates the bound on the table's best priority, which takes O(1) per removal on average. It
+//!   drops a table that became empty. The authors' code loses every later table there.
+//! - Offline, each region counts as a rule, keys are counted by their hash, and rules that come later are inserted as
+//!   online. Tuples of III-C5 are compared by the size of their tables only if they miss the same rule first.
 //! - Tables are separate, not one table with their number in the key (III-D1). So a split and the search for a table's
-//!   best priority see that table's entries alone. A probe of a separate table takes less time in small sets, and about
+//!   best priority read only that table's entries. A probe of a separate table takes less time in small sets, and about
 //!   as long in large ones.
-//! - No Bloom filters before tables, which are optional in the paper. Behind the rows, a filter of one word a bucket
+//! - No Bloom filters before tables, which are optional in the paper. Behind the rows, a filter of one word per bucket
 //!   made lookups slower on every ClassBench set tried. That is because the rows leave few probes that fail, and such a
-//!   probe touches one line, as the filter does. Without the rows a filter helps, but far less than they do.
+//!   probe touches one line, as the filter does. Without the rows a filter helps, but far less than the rows do.
 //! - Wide fields: an address is one field whatever its width, its length the bits of all its words. VPP relaxes an IPv6
 //!   address of 128 bits to 64 and one of 64 to 56, and leaves every other length. It calls lengths close within 4
 //!   bits. Ours follows III-C2 in proportion: 4 bits of an IPv4 address are 16 of an IPv6 address, and "close" is 16
 //!   bits. A length is classed by its share of the width. For example, a /48 is classed as a /12, a /64 as a /16, and a
 //!   /128 as a /32, which loses 16 bits.
-//! - Bits are taken from the lowest word up. A smaller address goes with its port as at 32 bits, also in OpenFlow's
-//!   schema. A field that is not a prefix keeps all its bits, however wide. No step is made for lengths that are usual
-//!   in IPv6. A split mends a step that is too general, but nothing mends one that is too specific.
+//! - Bits are dropped from the lowest word up. The shorter address is dropped together with its port, as at 32 bits;
+//!   also in OpenFlow's schema. A field that is not a prefix keeps all its bits, however wide. Lengths that are usual
+//!   in IPv6 get no special treatment. A split repairs a tuple that is too general; nothing repairs one that is too
+//!   specific.
 //! - Ternary fields bring their own mask bits to the tuple, as III-A allows. A range counts as its longest containing
-//!   prefix, as III-D1 does, and is compared as a range.
+//!   prefix, as in III-D1, and is compared as a range.
 //! - The hash is keyed with a seed of the process, so that a sender of packets or rules cannot choose collisions.
 
 mod candidates;
@@ -228,7 +229,7 @@ impl BaseEngine for TupleMerge {
         Self::build_within(set, &Config { budget: Budget { run_bytes }, simd, seed, ..Config::default() }, visits)
     }
 
-    /// Returns twice the need of the worst known sets, plus that of small sets.
+    /// Returns twice the bytes that the worst known sets need, plus an allowance for small sets.
     ///
     /// A region of IPv4 5-tuples counts as 448 bytes.
     fn build_bytes(set: &Lowered, _is_forced: bool) -> usize {
@@ -237,7 +238,7 @@ impl BaseEngine for TupleMerge {
         regions.len() * (48 * key_words + 160) + slots * 24 + (16 << 10)
     }
 
-    /// Returns twice the visits that rules take that are not made to obstruct it, plus those of small sets.
+    /// Returns twice the visits that rule sets need unless made to attack the engine, plus an allowance for small sets.
     fn build_visits(set: &Lowered) -> usize {
         set.regions().len() * 340 + (1 << 18)
     }

@@ -72,13 +72,13 @@ pub(super) fn tables(shape: &Shape, hasher: &Hasher, regions: &Regions, limit: u
     tables
 }
 
-/// Returns the tuple whose table misses its first region last.
+/// Returns the tuple whose table takes the longest run of regions from the start of `left`.
 ///
-/// It is one of those that some first `i` regions have in common. Among equals it is the one whose table has most
-/// regions.
+/// Candidates are the bits that the first `i` regions share, for each `i`. Ties go to the table with the most regions.
 ///
-/// For example, take the paper's Table I and a limit of 1. A table of lengths (3, 3) misses rule 4. One of (2, 2)
-/// misses rule 3, because it collides with rule 2. One of (3, 2) misses rule 5, so that it is chosen.
+/// For example, take the paper's Table I and a limit of 1. A table of lengths (3, 3) takes all rules before rule 4.
+/// One of (2, 2) takes all before rule 3, which collides with rule 2. One of (3, 2) takes all before rule 5, so that
+/// it is chosen.
 fn choose(rows: &Rows, hasher: &Hasher, counts: &mut Counts, left: &[u32], limit: usize) -> Option<Vec<u32>> {
     let mut tuples: Vec<Vec<u32>> = vec![rows.nominal(*left.first()?).to_vec()];
     for &region in left {
@@ -105,7 +105,7 @@ fn choose(rows: &Rows, hasher: &Hasher, counts: &mut Counts, left: &[u32], limit
     }
     if best.len() > 1 && latest < left.len() {
         let size = |tuple: &Vec<u32>| divide(rows, hasher, counts, left, tuple, limit).0.len();
-        // Among equals it is the first, because that has most bits.
+        // Of tables of equal size the first is chosen, because its tuple has most bits.
         let sizes: Vec<usize> = best.iter().map(size).collect();
         let most = sizes.iter().copied().max();
         return best.into_iter().zip(sizes).find(|(_, size)| Some(*size) == most).map(|(tuple, _)| tuple);
@@ -113,7 +113,7 @@ fn choose(rows: &Rows, hasher: &Hasher, counts: &mut Counts, left: &[u32], limit
     best.into_iter().next()
 }
 
-/// Divides regions into those that a table of this tuple takes, and those it leaves.
+/// Divides `left` into the regions that a table of this tuple takes, and the others.
 fn divide(
     rows: &Rows,
     hasher: &Hasher,

@@ -7,15 +7,15 @@
 //!         lo    hi    priority   id     tail   padding
 //! ```
 //!
-//! A group is a run of entries in order of priority; the tail of its last entry says so. Runs come in sizes 1, 2, 3, 4,
-//! 6, 8, 12, 16, … up to [`LONGEST`]. For example, a fifth entry moves a group of four to a run of six.
+//! A group is a run of entries in order of priority; a flag in the tail of the last entry ends it. Runs come in sizes
+//! 1, 2, 3, 4, 6, 8, 12, 16, … up to [`LONGEST`]. For example, a fifth entry moves a group of four to a run of six.
 //!
 //! The memory grows by chunks, so that no growth moves all entries. Each size has a free list: a free run's first word
-//! is the next free run. Where none of a size is free, a larger one is cut, and now and then free runs that lie side by
-//! side are joined.
+//! is the next free run. If no run of a size is free, a larger one is cut. Adjacent free runs are joined from time to
+//! time.
 //!
-//! A group of more than [`SHARED`] has a chunk to itself, as long as its run. Long runs are seldom free where short
-//! ones lie among them. A region's ternary part takes one more entry: `value` of every word, then `mask` of every word.
+//! A group of more than [`SHARED`] entries has its own chunk, as long as its run, because long runs are seldom free
+//! among short ones. A region's ternary part takes one more entry: `value` of every word, then `mask` of every word.
 
 use crate::engine::Match;
 use crate::engines::shared::{match_of, match_words, priority_of, vec_growth, with_room};
@@ -33,9 +33,9 @@ const NONE: u32 = u32::MAX;
 ///
 /// The others are the chunk.
 const PLACE_BITS: u32 = 10;
-/// Entries in the smallest chunk, and in the longest run that shares one with others.
+/// Number of entries in the smallest chunk, and in the longest run that shares its chunk with others.
 pub(super) const SHARED: usize = 16;
-/// Entries in the largest chunk, and in the longest group.
+/// Number of entries in the largest chunk, and in the longest group.
 pub(super) const LONGEST: usize = 1 << PLACE_BITS;
 /// Number of sizes of runs.
 const CLASSES: usize = 2 * PLACE_BITS as usize;
@@ -47,15 +47,15 @@ pub(super) struct Pool {
     chunks: Vec<Box<[Line]>>,
     /// Length of the group that has a chunk to itself, by chunk; 0 where groups share it.
     alone: Vec<u32>,
-    /// Lines of all chunks.
+    /// Number of lines of all chunks.
     lines: usize,
-    /// Chunks of no entries.
+    /// Number of chunks without entries.
     vacant: usize,
-    /// The entries of the last chunk that were never used.
+    /// Entries of the newest shared chunk that were never used.
     fresh: std::ops::Range<u32>,
     /// Head of the free list of each class of sizes.
     free: [u32; CLASSES],
-    /// Runs released since those side by side were joined.
+    /// Number of runs released since adjacent free runs were last joined.
     released: usize,
 }
 
@@ -96,9 +96,9 @@ impl Pool {
 
     /// Maximum bytes that adding an entry takes, and moving `moving` others.
     ///
-    /// The entry goes to a group of at most `longest`.
+    /// The entry goes to a group of at most `longest` entries.
     pub(super) fn growth(&self, longest: usize, moving: usize) -> usize {
-        // One chunk is for the run and, in case, one for the ternary part.
+        // One chunk is for the run, and one for the ternary part if there is one.
         let (now, run) = (self.lines / self.lines_per_entry, size_of_run(class_of((longest + 1).min(LONGEST))));
         let mut entries = run.max(self.chunk_size(now)) + self.chunk_size(now + run);
         if moving > 0 {
@@ -133,7 +133,7 @@ impl Pool {
         &self.chunks[chunk as usize][place * Self::lines_for(key_words)..]
     }
 
-    /// Prefetches an entry, if there is such a one. `key_words` must be the pool's.
+    /// Prefetches an entry, if it exists. `key_words` must be the pool's.
     #[inline(always)]
     pub(super) fn prefetch<I: Isa>(&self, isa: I, entry: u32, key_words: usize) {
         let place = (entry as usize & (LONGEST - 1)) * Self::lines_for(key_words);
@@ -166,9 +166,9 @@ impl Pool {
         priority_of(self.entry(entry), self.key_words)
     }
 
-    /// Returns the lower bounds of an entry, and more words.
+    /// Returns the lower bounds of an entry, then its other words.
     ///
-    /// They are no bounds, but a tuple's mask is 0 there.
+    /// Callers may treat these as bounds, too, because a tuple's mask is 0 there.
     pub(super) fn lo(&self, entry: u32) -> &[u32] {
         self.entry(entry)
     }
@@ -183,7 +183,7 @@ impl Pool {
         })
     }
 
-    /// Number of entries of a group: at most [`SHARED`] entries are walked for it.
+    /// Number of entries of a group, found by a walk over at most [`SHARED`] entries.
     pub(super) fn group_len(&self, first: u32) -> usize {
         match self.alone[(first >> PLACE_BITS) as usize] {
             0 => self.group(first).count(),
@@ -201,7 +201,7 @@ impl Pool {
         low - first
     }
 
-    /// Returns an entry for a region, its ternary part stored.
+    /// Returns an entry for a region, and stores the ternary part in the pool.
     pub(super) fn make(&mut self, rule: Match, region: &Region<'_>) -> Entry {
         let mut out = Vec::with_capacity(self.lines_per_entry * LINE_WORDS);
         out.extend_from_slice(region.lo);
@@ -286,7 +286,7 @@ impl Pool {
         let (kept, whole) = (size_of_run(new), size_of_run(old));
         match start == first {
             true if old == new => {}
-            // A chunk of 16 entries is one like others.
+            // If 16 entries remain, the chunk is a shared one from now on.
             true if len > SHARED => self.resize_chunk(first, kept),
             // No run of the smaller size is free, and a removal must not take memory, so the end of this one is given
             // back.
@@ -353,7 +353,7 @@ impl Pool {
         start
     }
 
-    /// Returns where a new chunk of `entries` entries starts.
+    /// Makes a chunk of `entries` entries; returns the number of its first entry.
     fn new_chunk(&mut self, entries: usize) -> u32 {
         let vacant = if self.vacant > 0 { self.chunks.iter().position(|chunk| chunk.is_empty()) } else { None };
         self.vacant -= usize::from(vacant.is_some());
@@ -367,7 +367,7 @@ impl Pool {
         start
     }
 
-    /// Gives a chunk room for `entries` entries; without any, its number is free.
+    /// Resizes a chunk to `entries` entries. With 0 entries, its number is free for another chunk.
     fn resize_chunk(&mut self, start: u32, entries: usize) {
         let (chunk, lines) = (&mut self.chunks[(start >> PLACE_BITS) as usize], entries * self.lines_per_entry);
         self.lines = self.lines - chunk.len() + lines;
@@ -381,7 +381,7 @@ impl Pool {
         *chunk = resized.into_boxed_slice();
     }
 
-    /// Joins the free runs that lie side by side.
+    /// Joins adjacent free runs.
     fn join_free(&mut self) {
         let mut free = vec![0u64; self.chunks.len() * (LONGEST / 64)];
         for class in 0..CLASSES {
@@ -414,8 +414,8 @@ impl Pool {
         self.released += 1;
     }
 
-    /// Panics unless each entry belongs to just one of these: the run of a group, a ternary part, a free run, and what was
-    /// never used.
+    /// Panics unless each entry belongs to exactly one of these: the run of a group, a ternary part, a free run, or the
+    /// entries that were never used.
     #[cfg(test)]
     pub(super) fn check(&self, groups: impl Iterator<Item = u32>) {
         let entries = |chunk: &[Line]| chunk.len() / self.lines_per_entry;

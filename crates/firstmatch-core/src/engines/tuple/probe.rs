@@ -10,13 +10,13 @@ use crate::engines::shared::{match_of, priority_of};
 use crate::key::Keys;
 use crate::raw::{Isa, words};
 
-/// Keys of which some are looked up.
+/// Keys of a lookup, by index.
 pub(super) trait Rows {
     fn key_words(&self) -> usize;
     fn row(&self, key: u32) -> &[u32];
 }
 
-/// Keys of a number of words and a stride that the compiler knows.
+/// Keys whose number of words and stride are known to the compiler.
 pub(super) struct Fixed<'a, const KEY_WORDS: usize, const STRIDE: usize>(pub(super) &'a [[u32; STRIDE]]);
 
 impl<const KEY_WORDS: usize, const STRIDE: usize> Rows for Fixed<'_, KEY_WORDS, STRIDE> {
@@ -72,7 +72,7 @@ pub(super) fn probe_one<I: Isa>(
 
 /// Tests the groups of a hash in a table, bucket by bucket, until one improves the key.
 ///
-/// `equal` are the slots of the first bucket that have the tag and are yet to be tested.
+/// `equal` has a bit for each slot of the first bucket that has the tag and is still to be tested.
 #[inline(always)]
 pub(super) fn walk<I: Isa>(
     isa: I,
@@ -85,7 +85,7 @@ pub(super) fn walk<I: Isa>(
 ) {
     let buckets = table.buckets();
     let (start, tag) = place(hash, buckets.len());
-    // A region that holds the key has its bits under the tuple, so no other group can.
+    // All regions that hold the key agree with it under the tuple, so they are in one group.
     let first = &buckets[start];
     if test_groups(isa, live_rules, pool, first, equal, sought) || !first.goes_on() {
         return;

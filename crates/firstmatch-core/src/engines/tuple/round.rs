@@ -1,4 +1,4 @@
-//! Rounds of probes for a batch: one table a key, in stages that prefetch the memory of the next.
+//! Rounds of probes for a batch: one table per key, in stages that each prefetch the memory of the next.
 
 use super::pool::Pool;
 use super::probe::{Rows, Sought, test_group, walk};
@@ -11,7 +11,7 @@ use crate::raw::{Hasher, Isa};
 
 /// Number of keys taken through the tables together.
 ///
-/// They are enough to hide a miss of the second-level cache behind the others.
+/// With this many, the work for the other keys hides a miss of the second-level cache.
 pub(super) const CHUNK: usize = 64;
 
 /// Scratch of a lookup, of fixed size.
@@ -19,15 +19,15 @@ pub(super) const CHUNK: usize = 64;
 pub struct Scratch {
     /// Priority to beat or equal, for each key of the chunk.
     pub(super) bound: [u64; CHUNK],
-    /// Tables that each key has yet to be looked up in.
+    /// Tables still to be probed for each key, one bit per table of a plane.
     pub(super) open: [u64; CHUNK],
-    /// Keys for which some table ahead may have something better.
+    /// Keys that a later table may still improve.
     pub(super) live: [u32; CHUNK],
-    /// Probes of a round, then the hits among them.
+    /// Keys of a round's probes, later of its hits; `tables` has the table of each.
     pub(super) keys: [u32; CHUNK],
     pub(super) tables: [u32; CHUNK],
     hashes: [u32; CHUNK],
-    /// First group of the tag for each hit, or `NONE`.
+    /// First group with the key's tag for each hit, or `NONE`.
     groups: [u32; CHUNK],
 }
 
@@ -44,10 +44,10 @@ impl Scratch {
     }
 }
 
-// The stages are functions of references, not methods of a struct of references. So the compiler knows that they write
-// nothing of the engine's, and does not load its parts again for every key.
+// The stages take separate references, not a struct of references. So the compiler knows that they do not write to the
+// engine, and does not load its fields again for every key.
 
-/// Makes the probes of a round: `s.keys` and `s.tables` say which, and `tables` is what the latter count in.
+/// Makes the probes of a round: for each `i` below `probes`, key `s.keys[i]` in table `tables[s.tables[i]]`.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "the stages take references, see above")]
 pub(super) fn probe<I: Isa>(
@@ -71,7 +71,7 @@ pub(super) fn probe<I: Isa>(
             best: &mut best[key as usize],
         };
         let found = group != NONE && test_group(isa, live_rules, &engine.pool, group, &mut sought);
-        // A region that holds the key has its bits under the tuple, so no other group can.
+        // All regions that hold the key agree with it under the tuple, so they are in one group.
         if t & MORE != 0
             && !found
             && let Some(Some(table)) = tables.get((t & !MORE) as usize)
@@ -121,7 +121,7 @@ fn compare<I: Isa>(
         // Without an equal tag this is the group of slot 0, which may be 0 or a former one.
         let group = bucket.group(equal.trailing_zeros() as usize);
         pool.prefetch(isa, group, rows.key_words());
-        // A marked bucket without the tag still has to be gone past, so it is a hit without a group.
+        // The walk goes on behind a marked bucket even without an equal tag, so this is a hit without a group.
         let (none, on) = (equal == 0, bucket.goes_on());
         let more = on | (equal & equal.wrapping_sub(1) != 0);
         let at = hits % CHUNK;

@@ -77,9 +77,9 @@ impl Search for ByCandidates {
     }
 }
 
-/// Finds the candidates of every key in a plane, and takes up the first of each.
+/// Finds the candidates of every key in a plane, and makes a probe of the first candidate of each key.
 ///
-/// Returns how many keys have more, and the number of probes that makes.
+/// Returns the number of keys with more candidates, and the number of probes.
 #[inline(always)]
 fn open<I: Isa>(
     isa: I,
@@ -110,9 +110,10 @@ fn open<I: Isa>(
     (left, probes)
 }
 
-/// Takes up the next candidate that may improve each of `live` keys.
+/// Makes a probe of the next candidate of each of the `live` keys that this candidate may improve.
 ///
-/// Returns how many keys may have more, and the number of probes that makes. No branch depends on the answers.
+/// Returns the number of keys that later candidates may improve, and the number of probes. No branch depends on the
+/// answers.
 #[inline(always)]
 fn next(s: &mut Scratch, live: usize, bounds: &[Bounds; PLANE]) -> (usize, usize) {
     let (mut left, mut probes) = (0, 0);

@@ -19,7 +19,7 @@ pub(super) fn one(engine: &TupleMerge, live_rules: impl LiveRules, key: &Keys<'_
     in_tables(ByCandidates, engine, live_rules, key, best);
 }
 
-/// Does the same for an engine that has an overflow list, or whose keys do not ask for candidates.
+/// Does the same for an engine that has an overflow list, or whose lookups use no candidates.
 ///
 /// It is not inlined, because most engines have neither.
 #[inline(never)]
@@ -36,7 +36,7 @@ fn one_otherwise(engine: &TupleMerge, live_rules: impl LiveRules, key: &Keys<'_>
 
 /// Improves the match of a single key by the regions of tables.
 ///
-/// Each length of rows has a kernel of its own, because a kernel for all of them sets up the stack frame of the largest.
+/// Each length of rows has its own kernel, because a kernel for all lengths sets up the stack frame of the largest.
 #[inline(always)]
 fn in_tables(
     search: impl Search,

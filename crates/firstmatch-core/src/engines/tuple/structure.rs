@@ -40,7 +40,7 @@ pub struct TupleMerge {
     pub(super) limit: usize,
     pub(super) spill: bool,
     pub(super) most_tables: usize,
-    /// Upper bound of the length of a group, now and before.
+    /// Upper bound of the length of any group so far.
     pub(super) longest: usize,
     pub(super) shape: Shape,
     pub(super) hasher: Hasher,
@@ -48,7 +48,7 @@ pub struct TupleMerge {
     pub(super) pool: Pool,
     /// Tables by number; `None` where a table was dropped.
     pub(super) tables: Vec<Option<Table>>,
-    /// Bounds by number, in whole planes.
+    /// Bounds of the tables by number, filled up to whole planes.
     pub(super) bounds: Vec<Bounds>,
     /// Hash of each table's tuple, by number.
     pub(super) fingerprints: Vec<u32>,
@@ -63,7 +63,8 @@ pub struct TupleMerge {
     pub(super) inserted: usize,
     /// Number of times that changes have looked at a region.
     ///
-    /// A region to be inserted counts once for each table, others whenever their group or table is gone through.
+    /// An inserted region counts once for each table. Another region counts whenever a change walks its group or
+    /// table.
     pub(super) visits: usize,
     /// Bytes on the heap of all tables.
     pub(super) table_bytes: usize,
@@ -166,7 +167,7 @@ impl TupleMerge {
 
     /// Returns the tables in the order of their best priority.
     ///
-    /// A table is its tuple (one mask a key word) and the rules of its entries, group by group.
+    /// Each table is given as its tuple (one mask per key word) and the rules of its entries, group by group.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (Vec<u32>, Vec<RuleId>)> {
         self.in_order().map(|table| {
             let tuple = table.tuple()[..self.shape.key_words()].to_vec();
@@ -175,7 +176,7 @@ impl TupleMerge {
         })
     }
 
-    /// Number of rules that have a region here.
+    /// Number of rules with at least one region.
     pub(crate) fn rules(&self) -> usize {
         self.rules
     }
@@ -200,12 +201,12 @@ impl TupleMerge {
         stats
     }
 
-    /// Number of cache lines that a lookup reads to know its candidates among 64 tables.
+    /// Number of cache lines that a lookup reads to find its candidates among 64 tables.
     pub(crate) fn lines_per_plane(&self) -> usize {
         self.candidates.lines_per_plane()
     }
 
-    /// Number of cache lines that a lookup reads to know its candidates.
+    /// Number of cache lines that a lookup reads to find its candidates.
     pub(super) fn candidate_lines(&self) -> usize {
         self.tables.len().div_ceil(candidates::PLANE) * self.lines_per_plane()
     }

@@ -1,22 +1,22 @@
 //! Hash table from keys under a tuple to groups of entries.
 //!
-//! A bucket is a cache line of eight slots: eight tags (the hash), eight groups. A key that finds its bucket full goes
-//! to the next one and leaves a mark. Only a walk through a marked bucket goes on. Where a slot becomes free, a group
-//! that had gone past it moves in.
+//! A bucket is a cache line of eight slots: eight tags (the hash), eight groups. A group whose bucket is full goes to
+//! the next one, and the full bucket is marked. A walk for a key goes on behind a bucket only if the bucket is marked.
+//! When a slot becomes free, a group that had gone past it moves in.
 //!
 //! For example, bucket 5 is full, so a ninth group goes to bucket 6 and bucket 5 is marked. Once a slot of bucket 5 is
 //! free, the ninth group moves back and the mark goes.
 //!
 //! # Invariants
-//! - A bucket is marked just as long as some group behind it belongs to it or to one before (`check`).
-//! - A walk from the bucket of its hash finds each group (`check`).
+//! - A bucket is marked exactly if some group behind it belongs to it or to an earlier bucket (`check`).
+//! - A walk that starts at the bucket of a group's hash finds the group (`check`).
 
 use super::pool::Pool;
 use crate::rule::Priority;
 
 /// Tag of a slot that holds no group.
 const EMPTY: u32 = 0;
-/// Flag of the first group of a bucket: keys have gone on to the next one.
+/// Flag of the first group word of a bucket: some groups have gone on to the next bucket.
 const MARK: u32 = 1 << 31;
 
 const SLOTS: usize = 8;
@@ -29,13 +29,13 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// Whether a key of this bucket may stand in the next one.
+    /// Whether a walk through this bucket goes on to the next one.
     #[inline(always)]
     pub(super) fn goes_on(&self) -> bool {
         self.groups[0] & MARK != 0
     }
 
-    /// Returns the group of a slot; for a slot that is not in use 0 or a former group.
+    /// Returns the group of a slot. For an unused slot this is 0 or a former group.
     #[inline(always)]
     pub(super) fn group(&self, slot: usize) -> u32 {
         self.groups[slot % SLOTS] & !MARK
@@ -54,7 +54,7 @@ pub(super) struct Table {
     tuple: Box<[u32]>,
     buckets: Box<[Bucket]>,
     groups: usize,
-    /// Entries removed since the candidates were last told of all that are here.
+    /// Entries removed since the candidate bits of all entries were last set.
     gone: usize,
     entries: usize,
     /// Lower bound of the priorities; removals leave it where it is until `tighten`.
@@ -185,7 +185,7 @@ impl Table {
         self.groups += 1;
     }
 
-    /// Puts a group into the first free slot from its bucket on. A tag serves for its hash.
+    /// Puts a group into the first free slot from its bucket on. `hash` may also be the group's tag.
     fn put(&mut self, hash: u32, group: u32) {
         let (start, tag) = place(hash, self.buckets.len());
         let (mut b, mut is_longer) = (start, false);
@@ -217,12 +217,12 @@ impl Table {
         if b + 1 == self.buckets.len() { 0 } else { b + 1 }
     }
 
-    /// Number of buckets from one to another behind it.
+    /// Number of buckets from `from` to `to`, where the first bucket follows the last.
     fn distance(&self, from: usize, to: usize) -> usize {
         if from <= to { to - from } else { to + self.buckets.len() - from }
     }
 
-    /// Returns the first group behind a bucket that belongs to it or to one before.
+    /// Returns the slot of the first group behind bucket `b` that belongs to `b` or to an earlier bucket.
     fn displaced(&self, b: usize) -> Option<Slot> {
         let mut at = b;
         while self.buckets[at].goes_on() {
@@ -239,7 +239,7 @@ impl Table {
         None
     }
 
-    /// Panics unless every group is found, and every bucket is marked just where it is to be.
+    /// Panics unless walks find every group, and exactly the buckets that need a mark have one.
     #[cfg(test)]
     pub(super) fn check(&self) {
         for ((b, s), group) in self.groups() {
@@ -293,7 +293,7 @@ impl Table {
         (self.longest, self.walk)
     }
 
-    /// Notes that a group has got `entries` entries.
+    /// Records that a group now has `entries` entries.
     pub(super) fn grew(&mut self, entries: usize) {
         self.longest = self.longest.max(entries);
     }
@@ -318,20 +318,20 @@ impl Table {
         self.loose * 2 > self.entries
     }
 
-    /// Number of entries removed since the candidates were last told.
+    /// Number of entries removed since the candidate bits were last set.
     pub(super) fn gone(&self) -> usize {
         self.gone
     }
 
-    /// Whether more entries are gone than are here and `least`.
+    /// Whether the removed entries outnumber the remaining ones by more than `least`.
     ///
-    /// It is then time to tell the candidates anew, because that takes as many steps as there are entries, and as
-    /// `least`.
+    /// It is then time to set the candidate bits anew, which takes a step for each entry and a number of steps in
+    /// proportion to `least`.
     pub(super) fn is_stale(&self, least: usize) -> bool {
         self.gone > self.entries + least
     }
 
-    /// Notes that all entries were gone through, of which at most `longest` are in a group.
+    /// Records that the candidate bits of all entries were set, and that no group has more than `longest` entries.
     pub(super) fn refreshed(&mut self, longest: usize) {
         (self.gone, self.longest, self.walk) = (0, longest, self.longest_walk());
     }
@@ -347,7 +347,7 @@ impl Table {
 mod tests {
     use super::*;
 
-    /// One more group takes as many bytes as it was said to, and so many groups as many as a table of them has.
+    /// Each added group takes as many bytes as `growth` says, and `buckets_bytes` is exact for any number of groups.
     #[test]
     fn growth_is_what_a_table_grows_by() {
         let mut table = Table::new(&[0; 8]);
@@ -371,7 +371,7 @@ mod tests {
         assert!((12..20).contains(&times), "{times} times");
     }
 
-    /// A table in which groups come and go takes no more than for the most it has had at a time.
+    /// A table whose groups come and go takes no more memory than its largest number of groups at one time needs.
     #[test]
     fn groups_that_come_and_go_take_no_more_room() {
         let mut table = Table::new(&[0; 8]);
@@ -387,7 +387,7 @@ mod tests {
         assert_eq!(table.groups().count(), 4);
     }
 
-    /// While groups only come, the bound on walks is the very length of the longest one.
+    /// While groups are only added, the bound on walks equals the length of the longest one.
     #[test]
     fn the_bound_on_walks_is_the_longest() {
         let mut most = 0;
@@ -402,8 +402,9 @@ mod tests {
         assert!(most > 10, "{most} buckets");
     }
 
-    /// Groups whose walk begins in the last bucket go on in the first: they are found there, and the bound on walks holds
-    /// while they come and after any of them has gone.
+    /// Walks that begin in the last bucket go on in the first and find their groups there.
+    ///
+    /// The bound on walks holds after all groups are added, and after each removal.
     #[test]
     fn walks_go_on_from_the_last_bucket_to_the_first() {
         for count in [9u32, 20, 60] {

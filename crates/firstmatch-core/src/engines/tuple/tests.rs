@@ -175,7 +175,7 @@ fn two_tables_are_the_fewest_without_collisions() {
     assert!(!tuples.iter().any(|tuple| legal(tuple, &[1, 2, 3, 4, 5, 6, 7])));
 }
 
-/// Panics unless everything that the structure promises holds.
+/// Panics unless all invariants of the structure hold.
 fn check(engine: &TupleMerge) {
     let (bound, exact) = (engine.bound(), Engine::stats(engine));
     let all = |stats: &Stats| [stats.rules, stats.regions, stats.tables, stats.overflow];
@@ -342,8 +342,8 @@ fn duplicates_stay_together_and_others_leave_them() {
     for line in 1..=5 {
         set.insert(spec(line, vec![(0, prefix(0x0A00_0000, 24)), (1, prefix(0x0B00_0000, 24))])).expect("fits");
     }
-    // It has the same tuple and, in the 22 bits that a new table keeps, the same key. The two bits that this dropped
-    // tell it apart.
+    // It has the same tuple and, in the 22 bits that a new table keeps, the same key. The two dropped bits tell it
+    // apart.
     set.insert(spec(6, vec![(0, prefix(0x0A00_0100, 24)), (1, prefix(0x0B00_0000, 24))])).expect("fits");
     let engine = engine(&set, 2);
     check(&engine);
@@ -406,7 +406,7 @@ fn a_group_that_is_too_long_leaves_the_rest_to_the_rest() {
     }
 }
 
-/// Equal hashes are told apart by the keys, and tuples by the tuples, through changes.
+/// Keys and tuples with equal hashes are still told apart, while rules come and go.
 ///
 /// All hashes have four bits here.
 #[test]
@@ -470,7 +470,7 @@ fn hashes_that_collide_are_told_apart() {
     }
 }
 
-/// An insertion visits regions by the tables and its bucket, not by the number of rules.
+/// The visits of an insertion depend on the tables and its group, not on the number of rules.
 ///
 /// Eight times as many rules cost about eight times as much in all.
 #[test]
@@ -511,7 +511,7 @@ fn an_insertion_costs_as_much_among_many_rules() {
     }
 }
 
-/// Equal rules, which no split parts, are not each compared with all of their group.
+/// Equal rules, which no split separates, are not each compared with their whole group.
 #[test]
 fn equal_rules_are_not_split_again_and_again() {
     let mut set = RuleSet::new(Schema::ipv4());
@@ -522,6 +522,6 @@ fn equal_rules_are_not_split_again_and_again() {
     let config = Config { seed: Some(1), ..Config::default() };
     let built = TupleMerge::build_within(&lowered, &config, &visits).expect("no budget");
     assert_eq!(Engine::stats(&built).regions, 4_000);
-    // An insertion finds the end of its group without a walk; a split is sought at few lengths of it.
+    // An insertion finds the end of its group without a walk. A split is tried at few lengths of the group.
     assert!(visits.made() <= 4_000 * 60, "{} visits", visits.made());
 }

@@ -1,7 +1,7 @@
 //! Tuples: which bits of a key a table hashes.
 //!
-//! A tuple is one mask a key word, padded with zeros to the stride of keys. For prefixes and ranges the mask of a field
-//! is that of its (containing) prefix, as the paper's lengths are. A ternary word brings its own bits.
+//! A tuple has one mask per key word, padded with zeros to the stride of keys. The mask of a prefix or a range covers
+//! its longest containing prefix, like the lengths in the paper. A ternary word brings its own mask bits.
 
 use super::config::TupleFields;
 use crate::rule::Region;
@@ -15,7 +15,7 @@ pub(super) struct Shape {
     /// Source and destination address, each with its port, where the schema has both addresses.
     ends: Option<[End; 2]>,
     stride: usize,
-    /// Bits of each word that a tuple may have: those of its values, or none where tuples leave its field out.
+    /// Bits of each word that a tuple may have: the word's value bits, or 0 if tuples leave its field out.
     bits: Box<[u32]>,
 }
 
@@ -68,7 +68,7 @@ impl Shape {
         size_of_val(&self.fields[..]) + size_of_val(&self.bits[..])
     }
 
-    /// Writes the tuple of a region by itself: every bit it fixes.
+    /// Writes the tuple of a region before any relaxation: every bit that the region fixes.
     pub(super) fn nominal(&self, region: &Region<'_>, out: &mut [u32]) {
         out.fill(0);
         // Bits above a word's own are zero in every key. No tuple has them, otherwise lengths would count them.
@@ -82,9 +82,9 @@ impl Shape {
 
     /// Writes the tuple of a table made for a region of tuple `nominal` (section III-C2).
     ///
-    /// The smaller address goes with its port unless the two are close. Prefix fields lose a few bits, long ones more.
-    /// For example, IPv4 addresses of 32 and 28 bits are close and keep 28 and 25. Addresses of 32 and 27 bits keep 28
-    /// and 0.
+    /// The shorter address is dropped together with its port, unless the two lengths are close. Prefix fields lose a
+    /// few bits, long ones more. For example, IPv4 addresses of 32 and 28 bits are close and keep 28 and 25. Addresses
+    /// of 32 and 27 bits keep 28 and 0.
     pub(super) fn relaxed(&self, nominal: &[u32], out: &mut [u32]) {
         out.copy_from_slice(nominal);
         if let Some([src, dst]) = &self.ends {
@@ -112,16 +112,16 @@ impl Shape {
         0..self.fields.len()
     }
 
-    /// Number of bits of a field that a tuple has, without the one for absent.
+    /// Number of bits that `tuple` has in a field, without the absent bit.
     pub(super) fn length(&self, field: usize, tuple: &[u32]) -> u32 {
         let field = &self.fields[field];
         let all: u32 = tuple[field.first..field.last].iter().map(|mask| mask.count_ones()).sum();
         all - (tuple[field.first] & field.absent).count_ones()
     }
 
-    /// Gives a field of `tuple` leading bits of `towards`, until it has `length` bits.
+    /// Adds leading bits of `towards` to a field of `tuple`, until the field has `length` bits.
     ///
-    /// `towards` has all bits of `tuple` and more.
+    /// `towards` must have all bits of `tuple`.
     pub(super) fn raise(&self, field: usize, length: u32, towards: &[u32], tuple: &mut [u32]) {
         for word in self.fields[field].first..self.fields[field].last {
             loop {
@@ -140,7 +140,7 @@ const CLOSE: u32 = 4;
 
 /// Number of bits that a prefix of `length` bits, of 32, loses in a new table.
 ///
-/// Section III-C2 and its reading: "4 bits for 32, 3 for more than 24, 2 for more than 16, and so on".
+/// Section III-C2, read as "4 bits for 32, 3 for more than 24, 2 for more than 16, and so on".
 fn bits_dropped(length: u32) -> u32 {
     match length {
         0..=8 => 0,
@@ -152,9 +152,9 @@ fn bits_dropped(length: u32) -> u32 {
 }
 
 impl FieldShape {
-    /// Returns the unit of the two numbers above for this field.
+    /// Returns the factor by which `CLOSE` and `bits_dropped` grow for this field.
     ///
-    /// They are stated for 32 bits and grow with the width; for example, the unit of an IPv6 address is 4 bits.
+    /// They are stated for 32 bits; for example, the factor of an IPv6 address is 4.
     fn scale(&self) -> u32 {
         (self.width / 32).max(1)
     }
@@ -165,7 +165,8 @@ impl FieldShape {
 
     /// Sets the bit for absent exactly when a bit of the value is hashed.
     ///
-    /// Alone it would keep rules that ask for any value from sharing a table with rules that do not ask.
+    /// If a tuple had the absent bit alone, rules that only require the field to be present could not share a table
+    /// with rules that leave it open.
     fn settle_absent(&self, tuple: &mut [u32]) {
         let words = self.words_mut(tuple);
         words[0] &= !self.absent;

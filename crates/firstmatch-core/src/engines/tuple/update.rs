@@ -13,29 +13,29 @@ use crate::error::UpdateError;
 use crate::raw::Hasher;
 use crate::rule::{Priority, Region, Regions, RuleId};
 
-/// Maximum number of row words that each removal pays for, to clear stale bits.
+/// Number of row words that one removal pays for when stale bits are cleared.
 const REFRESH: usize = 64;
 
 /// Number of places by which the list of tables grows.
 ///
-/// Doubled, its unused half would be some bytes a rule.
+/// If it doubled instead, its unused half would take some bytes per rule.
 const MORE_TABLES: usize = 8;
 
-/// Maximum number of entries of a table that tells its candidates anew after each removal.
+/// Maximum number of entries of a table whose candidate bits are set anew after each removal.
 const FEW: usize = 4;
 
 /// Minimum number of insertions after which tables that are out of order are numbered anew.
 const LEAST_INSERTIONS: usize = 256;
 
-/// Maximum number of tables while a tuple gets one as it comes, with `Config::spill`.
+/// Number of tables below which each new tuple gets its own table, with `Config::spill`.
 ///
-/// A key looks at 64 tables at a time, so that more of them cost nothing until then. Each holds less that a key has to
-/// be compared with. A higher limit takes more memory and is no faster.
+/// A lookup checks 64 tables at a time, so that more tables cost nothing up to there, and each has fewer entries to
+/// compare with a key. A higher limit takes more memory and is no faster.
 const OWN_TABLES: usize = 24;
-/// The same limit where another table would take the entry.
+/// The same limit for an entry that an existing table could take.
 ///
-/// It is higher, because rules that come in any order find a general table early, which would take them all. It is not
-/// much higher, otherwise some small sets would need more than 64 tables.
+/// It is higher, because rules in random order create a general table early, which would take all later rules. It is
+/// not much higher, because otherwise some small sets would need more than 64 tables.
 const OWN_AMONG_OTHERS: usize = 28;
 
 /// Multiple of the collision limit beyond which a group has resisted every split so far.
@@ -48,7 +48,7 @@ const RESISTED: usize = 4;
 enum Home {
     /// This table, which has room.
     Room(u32),
-    /// This table, whose group for the key is at the limit.
+    /// This table, whose group for the key (the second number) is at or above the collision limit.
     Crowded(u32, u32),
     /// A new table of its own tuple.
     Own,
@@ -179,7 +179,7 @@ impl TupleMerge {
 
     /// Puts a region into a table, or into the overflow list if there is none with room.
     ///
-    /// A group has no room if it is as long as any may be.
+    /// A group of `LONGEST` entries has no room.
     pub(super) fn insert_into(&mut self, target: Option<u32>, rule: Match, region: &Region<'_>, lo: &[u32]) {
         let table = target.and_then(|t| Some((t, self.tables[t as usize].as_ref()?)));
         let group = table.and_then(|(_, table)| find_group(table, &self.hasher, &self.pool, lo).1);
@@ -252,16 +252,16 @@ impl TupleMerge {
         hash
     }
 
-    /// Whether keys look up candidates in another order than that of the tables' best priorities.
+    /// Whether lookups probe candidates in another order than that of the tables' best priorities.
     ///
-    /// Keys that do not ask for candidates go by the order itself, whatever the numbers.
+    /// Lookups without candidates follow `order` itself, so that table numbers do not matter.
     pub(super) fn are_out_of_order(&self) -> bool {
         self.candidates.are_asked() && !self.order.is_sorted()
     }
 
     /// Numbers the tables in their order, and adds every region to the candidates anew.
     ///
-    /// The candidates then have as many rows as `regions` regions ask for.
+    /// The candidates then have at least as many rows as `regions` regions need.
     pub(super) fn renumber(&mut self, regions: usize) {
         let mut numbers = vec![VACANT; self.tables.len()];
         let mut tables: Vec<Option<Table>> = Vec::with_capacity(self.tables.capacity());
@@ -334,15 +334,15 @@ impl TupleMerge {
         }
     }
 
-    /// Returns where the tables of this best priority begin in the order, by the bounds.
+    /// Returns the position in `order` of the first table whose best priority is `best` or worse, by the bounds.
     fn first_of(&self, best: u64) -> usize {
         self.order.partition_point(|&t| self.bounds[t as usize].best < best)
     }
 
     /// Returns where an entry of this tuple belongs: the first compatible table, or a new one.
     ///
-    /// With `spill` the table of its very tuple comes before, or a new one of that tuple. Next comes the compatible
-    /// table of most bits that has room for its key.
+    /// With `spill`, the table of exactly this tuple comes first, or a new one of this tuple. Next comes the compatible
+    /// table with most bits that has room for the entry's key.
     fn home(&self, lo: &[u32], nominal: &[u32]) -> Home {
         let exact = || {
             let fingerprint = self.hasher.hash(nominal, nominal);
@@ -383,16 +383,16 @@ impl TupleMerge {
         crowded_group(table).map_or(Home::Room(t), |group| Home::Crowded(t, group))
     }
 
-    /// Whether an entry may have a new table of its very tuple.
+    /// Whether an entry may have a new table of exactly its tuple.
     ///
-    /// `among_others` says whether other tables may take it.
+    /// `among_others` says whether another table could take the entry.
     fn may_own(&self, among_others: bool) -> bool {
         self.order.len() < if among_others { OWN_AMONG_OTHERS } else { OWN_TABLES }
     }
 
-    /// Splits a table, where that helps, because `group` has no room for a new entry.
+    /// Splits table `t`, if that helps, because `group` has no room for a new entry.
     ///
-    /// Returns the half to which that belongs.
+    /// Returns the table to which the new entry belongs.
     fn split(&mut self, t: u32, group: u32, lo: &[u32], nominal: &[u32]) -> u32 {
         let Some(table) = self.tables[t as usize].as_ref().filter(|_| self.has_room_for_tables()) else { return t };
         let tuple = self.split_tuple(table.tuple(), group, lo, nominal);
@@ -407,7 +407,7 @@ impl TupleMerge {
         second
     }
 
-    /// Whether a group has resisted splits too long for another one at its length.
+    /// Whether a group has resisted so many splits that none is tried at its present length.
     fn resists(&self, group: u32) -> bool {
         let len = self.pool.group_len(group);
         len > RESISTED * self.limit && (len == LONGEST || !len.is_power_of_two())
@@ -415,10 +415,10 @@ impl TupleMerge {
 
     /// Returns the tuple of the second table of a split (section III-C3).
     ///
-    /// It is `None` if nothing tells the entries apart.
+    /// It is `None` if no tuple separates the entries, or no split is tried at this length of the group.
     ///
-    /// It has the bits that the colliding entries have in common. Where those are not specific enough, it has more of
-    /// the field in which they differ most. For example, if their sources have from 16 to 25 bits, it has 21.
+    /// The tuple has the bits that all colliding entries share. If these are not specific enough, it gets more bits of
+    /// the field whose length differs most. For example, if the sources have 16 to 25 bits, it gets 21 source bits.
     fn split_tuple(&self, tuple: &[u32], group: u32, lo: &[u32], nominal: &[u32]) -> Option<Vec<u32>> {
         if self.resists(group) {
             return None;
@@ -452,7 +452,7 @@ impl TupleMerge {
         });
         let (difference, shortest, longest, field, at) = spread.max_by_key(|&(d, .., f, _)| (d, usize::MAX - f))?;
         if difference == 0 {
-            // All have one tuple: only its bits can tell them apart.
+            // All entries have the same tuple: only their values under it can tell them apart.
             return (common != tuple && most < keys.len()).then_some(common);
         }
         self.shape.raise(field, (shortest + longest).div_ceil(2), &colliding[at], &mut common);
@@ -468,7 +468,7 @@ impl TupleMerge {
             self.shape.nominal(&self.pool.region(entry), &mut nominal);
             is_within(tuple, &nominal)
         };
-        // They are taken one by one, by rule and priority, because groups move in the pool as their entries leave.
+        // Entries are looked up again by rule and priority, because groups move in the pool as their entries leave.
         let entries = table.groups().flat_map(|(_, group)| self.pool.group(group));
         let moving: Vec<(u32, Match)> = entries
             .filter(|&entry| fits(entry))
@@ -512,7 +512,8 @@ impl TupleMerge {
         taken
     }
 
-    /// Keeps the bits of a table's candidates that no longer hold few.
+    /// Clears stale candidate bits of a table after `taken` was removed from it: at once if the table has few entries,
+    /// otherwise only after many removals.
     fn tell_of_removal(&mut self, t: usize, taken: &Entry) {
         let Some(table) = self.tables[t].as_ref().filter(|_| self.candidates.are_asked()) else { return };
         if table.gone() == 1 && table.len() <= FEW {
@@ -556,7 +557,7 @@ impl TupleMerge {
     }
 }
 
-/// Returns the best priority of a table; of one that was dropped the worst.
+/// Returns the best priority of a table, or the worst possible one if the table was dropped.
 fn best_of(tables: &[Option<Table>], t: usize) -> u64 {
     tables.get(t).and_then(|table| Some(table.as_ref()?.best().0)).unwrap_or(u64::MAX)
 }
@@ -565,7 +566,7 @@ fn hash_of(hasher: &Hasher, pool: &Pool, entry: u32, tuple: &[u32]) -> u32 {
     hasher.hash(&pool.lo(entry)[..tuple.len()], tuple)
 }
 
-/// Returns the hash of lower bounds in a table, and the group of their key there.
+/// Returns the hash of `lo` under the table's tuple, and the group of this key in the table.
 fn find_group(table: &Table, hasher: &Hasher, pool: &Pool, lo: &[u32]) -> (u32, Option<(Slot, u32)>) {
     let hash = hasher.hash(&lo[..table.tuple().len()], table.tuple());
     let same = |group: u32| {

@@ -1,8 +1,8 @@
-//! What insertions are said to take, and that nothing is lost.
+//! Predictions of the memory that insertions take, and that no memory is lost.
 
 use super::*;
 
-/// The bytes that an insertion is refused for where nothing is allowed.
+/// Returns the bytes that an insertion asks for when the budget is 0.
 fn needed(engine: &TupleMerge, rule: Match, regions: &Regions) -> usize {
     let mut engine = engine.clone();
     engine.budget = 0;
@@ -20,8 +20,9 @@ fn drawn(random: &mut Random, step: u64) -> (Match, Regions) {
     (Match { rule: RuleId::new(step as u32, 0), priority }, regions)
 }
 
-/// Whatever comes, a budget of one byte less than what it then takes refuses it, and changes nothing; and the bytes that a
-/// refusal names are enough.
+/// A budget of one byte less than an insertion takes refuses it and changes nothing.
+///
+/// The bytes that a refusal names are enough for a rule of one region.
 #[test]
 fn no_insertion_takes_more_than_is_said() {
     let ours =
@@ -69,7 +70,7 @@ fn no_insertion_takes_more_than_is_said() {
     }
 }
 
-/// What the pool is said to grow by is little more than two chunks, whatever the size of an entry.
+/// The predicted growth of the pool is less than three times the real one, for entries of any size.
 #[test]
 fn a_pool_is_said_to_grow_by_two_chunks() {
     let wide = Schema::new(None, (0..4).map(|at| Field::new(&format!("f{at}"), 128, Kind::Prefix, None)).collect());
@@ -94,7 +95,7 @@ fn a_pool_is_said_to_grow_by_two_chunks() {
     }
 }
 
-/// Where an insertion makes a table or the list of places grow, just that is said beyond what is always kept room for.
+/// On top of a constant, the growth of a table is predicted exactly, and that of the places within a factor of two.
 #[test]
 fn growth_is_said_where_there_is_some() {
     let schema = Schema::ipv4();
@@ -127,7 +128,7 @@ fn growth_is_said_where_there_is_some() {
         last = is_alone.then_some((said - growth, others));
     }
     assert!(compared > 60 && grown >= 3, "{compared} compared, {grown} grew");
-    // The first slot of another piece of places.
+    // Slot 1000 needs another piece of the list of places.
     let [near, far] = [100, 1000].map(|slot| {
         let (rule, regions) = host(0, slot);
         needed(&engine, rule, &regions)
@@ -139,7 +140,7 @@ fn growth_is_said_where_there_is_some() {
     assert!(grown > 1000 && far - near >= grown && far - near <= 2 * grown, "{near}, {far}, grown by {grown}");
 }
 
-/// An insertion that has a table split is said to take what may be moved: in the pool, and buckets of a table for all.
+/// The prediction for an insertion that splits a table includes all entries that may move, in the pool and in buckets.
 #[test]
 fn a_split_is_said_to_move_a_table() {
     let schema = Schema::ipv4();
@@ -175,7 +176,7 @@ fn a_split_is_said_to_move_a_table() {
     assert_eq!(crowded - roomy, pool + Table::buckets_bytes(moved));
 }
 
-/// A rule that is refused half way goes as a whole: its slot, its regions and the memory of their masks.
+/// A rule that is refused half way leaves nothing behind: no slot, no regions, and no memory of their masks.
 #[test]
 fn a_rule_that_is_refused_half_way_goes_whole() {
     let schema = Schema::new(None, vec![Field::new("a", 32, Kind::Mask, None), Field::new("b", 16, Kind::Range, None)]);
@@ -216,7 +217,7 @@ fn a_rule_that_is_refused_half_way_goes_whole() {
     assert!(refused > 5, "{refused} were refused");
 }
 
-/// A further region of a rule is said to take a place more than the first does.
+/// The prediction for a further region of a rule has one place more than that for the first.
 #[test]
 fn further_regions_are_said_to_take_places() {
     let schema = Schema::ipv4();
@@ -233,7 +234,7 @@ fn further_regions_are_said_to_take_places() {
     assert_eq!([1, 2].map(said), [said(0) + grows(2) - grows(1); 2]);
 }
 
-/// When the best rule of a table has gone, its bound is found anew after half as many removals as rules are left.
+/// Once the best rule of a table is removed, the bound is recomputed after half as many removals as rules remain.
 #[test]
 fn a_bound_is_found_anew() {
     let schema = Schema::ipv4();

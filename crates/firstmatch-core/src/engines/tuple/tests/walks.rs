@@ -1,4 +1,4 @@
-//! Lookups through many tables and long walks, from matches to beat.
+//! Lookups through many tables and long walks, with and without a match to beat.
 
 use super::*;
 use crate::KeyBuf;
@@ -13,8 +13,9 @@ fn lowered(schema: &Schema, slot: u32, priority: u64, tests: Vec<(usize, Test)>)
     (Match { rule: RuleId::new(slot, 0), priority: Priority(priority) }, regions)
 }
 
-/// Panics unless each of some keys, from nothing and from matches to beat that are just better, just worse or the very
-/// match, gets the best of the rules that hold it.
+/// Panics unless each key gets the best of the rules that hold it, or keeps a better match.
+///
+/// Lookups start with no match, or with one that is just better, just worse or the best rule itself.
 fn check(engine: &TupleMerge, rules: &[(Match, Regions)], keys: &KeyBuf, what: &str) {
     let rows = keys.keys();
     let mut scratch = Engine::new_scratch(engine);
@@ -61,8 +62,9 @@ fn searches(seed: u64) -> impl Iterator<Item = Config> {
     Level::available().flat_map(both).map(move |config| Config { seed: Some(seed), ..config })
 }
 
-/// 200 tables that a key may all match in, numbered in any order of their best rules: whichever it has to beat, the best
-/// is found, and the next when that is gone.
+/// Lookups find the best rule in 200 tables, whatever match they have to beat, and the next one after its removal.
+///
+/// A key may match in all tables, whose numbers are in any order of their best rules.
 #[test]
 fn the_best_of_many_tables_is_found_from_any_start() {
     let schema = Schema::ipv4();
@@ -105,7 +107,7 @@ fn the_best_of_many_tables_is_found_from_any_start() {
     }
 }
 
-/// Hosts whose walks all begin in the last bucket, with tags that are equal or not: they are found in the first ones.
+/// Walks that begin in the last bucket find their hosts in the first ones, whether tags are equal or not.
 #[test]
 fn walks_around_the_end_are_taken() {
     let schema = Schema::ipv4();
