@@ -4,7 +4,8 @@ use std::any::{Any, TypeId};
 
 /// Value of any type.
 ///
-/// It is for the path of a single key, because `dyn Any` finds its type by an indirect call.
+/// Keeps the `TypeId` beside the pointer, so that `get_mut` checks the type without the indirect call of `dyn Any`.
+/// That call matters when keys are looked up singly.
 pub(crate) struct Erased {
     value: Box<dyn Any + Send>,
     /// Type of the value.

@@ -312,7 +312,9 @@ mod tests {
         }
     }
 
-    /// Compares the first common bits of rows of `WORDS` words at the starts of `rows`, which are in `lines`, too.
+    /// Asserts that `isa` and the scalar code find the same first common bits.
+    ///
+    /// Each row is the first `WORDS` words of one of `rows`; `lines` holds the same rows back to back.
     fn compare_rows<I: Isa, const WORDS: usize>(
         isa: I,
         rows: &[[u32; 32]; 3],

@@ -107,7 +107,7 @@ enum From {
     Join { slots: [usize; 2], third: Option<usize> },
 }
 
-/// Returns the dimensions and joins over vectors of `words` words.
+/// Returns the slots of all dimensions, then those of their joins. Each vector has `words` words.
 fn slots(
     schema: &Schema,
     products: &Products,
@@ -183,10 +183,10 @@ fn search(word: usize, starts: &[u32], most: u32, values: &[u16]) -> Option<Dime
     Some(Dimension::Search { word, tree: Tree::new(starts, values, most)? })
 }
 
-/// Joins the two or three slots of fewest classes, again and again while it pays.
+/// Joins the two or three slots with the fewest classes, repeatedly while that pays.
 ///
-/// A pair's position is the first class times the number of second classes, plus the second class. For example, of 4
-/// and 21 classes the pair (2, 5) is at 2 × 21 + 5 = 47.
+/// A pair's position is the first class times the number of second classes, plus the second class. For example, with 4
+/// and 21 classes the pair (2, 5) has position 2 × 21 + 5 = 47.
 fn join(slots: &mut Vec<Slot>, room: &Room<'_>) {
     loop {
         let of = |(index, slot): (usize, &Slot)| slot.is_read.then(|| (slot.classes.len(), index));
@@ -223,7 +223,7 @@ fn pairs(first: &Classes, second: &Classes, room: &Room<'_>) -> Option<(Vec<u32>
     shared::pairs(first, second, common_bits, room).ok()
 }
 
-/// Cuts a word into intervals, and returns their starts but the first, their classes, and the classes.
+/// Cuts a word into intervals; returns all starts but the first, the class of each interval, and the classes.
 fn intervals(
     intervals: &[(usize, Interval)],
     most: u32,

@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 
 /// Values of a chunk of keys, slot by slot.
 ///
-/// There are at least as many slots as the engine has that was last asked.
+/// There are at least as many slots as the engine has that last used it.
 #[derive(Debug, Default)]
 pub struct Slots(Vec<[u16; CHUNK]>);
 
@@ -30,8 +30,8 @@ impl Slots {
 
 /// Lookup of a batch.
 ///
-/// The kernel borrows it, and it borrows the keys, because a copy may be read in wider pieces than it was just written
-/// in. Store forwarding cannot serve a load from several stores: it waits until all stores before it are done.
+/// The kernel borrows it, and it borrows the keys, so that neither is copied. A copy may be read in wider pieces than
+/// it was just written in. Store forwarding cannot serve such a load, which waits until all earlier stores are done.
 pub(super) struct Lookup<'a, A> {
     pub(super) engine: &'a BitVector,
     pub(super) slots: &'a mut Slots,
@@ -144,7 +144,7 @@ fn alone<I: Isa, A: LiveRules>(
 
 /// Improves the matches of a chunk by the ranks found.
 ///
-/// It is not inlined, because it needs no instruction set and the rest would leave it no registers.
+/// It is not inlined, because it needs no vector instructions, and the code around it would leave it no registers.
 #[inline(never)]
 fn improve(best: &mut [Option<Match>], matches: &[Match], ranks: &[[u32; EIGHT]]) {
     let (eights, rest) = best.as_chunks_mut::<EIGHT>();
@@ -167,7 +167,7 @@ fn improve_one(best: &mut Option<Match>, matches: &[Match], rank: u32) {
     }
 }
 
-/// Finds the values of the dimensions. `STRIDE` is that of the keys, or 1 for any.
+/// Finds the values of the dimensions. `STRIDE` is the stride of the keys, or 1 for any stride.
 #[inline(always)]
 fn search<I: Isa, const STRIDE: usize>(isa: I, engine: &BitVector, keys: Keys<'_>, slots: &mut [[u16; CHUNK]]) {
     for (dimension, slot) in engine.dimensions.iter().zip(slots) {
@@ -309,7 +309,7 @@ fn intersect<I: Isa, const READ: usize>(
         *places = &slots[slot].as_chunks().0[..ranks.len()];
     }
     match engine.rows {
-        // Without a common bit this is no product's rank either, because it is at least the number of bits of a row.
+        // Without a common bit, the result is at least the number of bits of a row, so it is no product's rank.
         Rows::Short => {
             let among = among.and_then(|among| among.first_chunk());
             isa.first_common8::<READ, SHORT_WORDS, NEAR>(lines, places, among, ranks);

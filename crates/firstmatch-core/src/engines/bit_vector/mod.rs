@@ -5,9 +5,9 @@
 //! example, `dport { 22, 80 } proto { 6, 17 }` is four regions and one product. Most rules are one product.
 //!
 //! The bounds of all products cut each word of the key into elementary intervals. An interval has a vector with one bit
-//! a product, in order of rank, which is set if the product holds the interval. Intervals with equal vectors are one
-//! class. A lookup finds the class of each word. The first match is the first bit that the vectors of all these classes
-//! have.
+//! per product, in order of rank, which is set if the product holds the interval. Intervals with equal vectors are one
+//! class. A lookup finds the class of each word. The first match is the first bit that is set in the vectors of all
+//! these classes.
 //!
 //! For example, rule 0 is source 10.0.0.0/8 and port 80, and rule 1 is source 10.1.0.0/16. A packet from 10.1.2.3 to
 //! port 443 has the source vector {0, 1} and the port vector {1}. Their first common bit is 1, so rule 1 matches.
@@ -28,7 +28,7 @@
 //! - *Joins*: a value for each pair or triple of classes. A value, of 16 bits, is the position of a vector or a part of
 //!   a position in a join.
 //! - *Vectors*: one cache line each for up to 512 products, otherwise groups of 1,024 bits, two cache lines each.
-//! - *Matches*: rule and priority by product, 16 bytes each, and 4 bytes a rule that say which products are its own.
+//! - *Matches*: rule and priority by product, 16 bytes each, and 4 bytes per rule that locate its products.
 //!
 //! # Cost
 //! 64 keys go through a word together, eight side by side, so that their searches overlap. A level of nodes takes five
@@ -41,18 +41,18 @@
 //!
 //! Vectors take classes × products bits. They grow with the square of the rules if most rules differ in some word, so
 //! that this is an engine for one or two thousand such rules. A build stops where they outgrow [`Config::vectors`].
-//! Rules that repeat each other have few classes: 10,000 identical ones take 1,280 bytes a class. The number of regions
-//! counts for little, because regions of a rule are mostly one product.
+//! Rules that repeat each other have few classes: 10,000 identical ones take 1,280 bytes per class. The number of
+//! regions matters little, because the regions of a rule are mostly one product.
 //!
 //! # Paper
 //! T. V. Lakshman and D. Stiliadis, *High-Speed Policy-based Packet Forwarding Using Efficient Multi-dimensional Range
-//! Matching* (SIGCOMM 1998): bit vectors by elementary interval. Joined words are those of P. Gupta and N. McKeown's
-//! RFC (SIGCOMM 1999), used for the smallest only.
+//! Matching* (SIGCOMM 1998): bit vectors by elementary interval. Words are joined as in P. Gupta and N. McKeown's RFC
+//! (SIGCOMM 1999), but only the words with the fewest classes.
 //!
 //! # Deviations
 //! - The words are searched with vector instructions over many keys at once, not by hardware in parallel.
-//! - A key's groups are read whole. A summary of non-zero words, or leaving at the first hit, would need an unpredictable
-//!   branch. Its misprediction takes longer than the rest of a group.
+//! - A key's groups are read whole. A summary of non-zero words, or leaving at the first hit, would need an
+//!   unpredictable branch. Its misprediction takes longer than the rest of a group.
 
 mod build;
 mod lookup;
@@ -85,7 +85,7 @@ pub struct Config {
     pub simd: Option<Level>,
     /// Maximum bytes of vectors.
     ///
-    /// Trees are faster once the vectors outgrow a second-level cache.
+    /// Engines with trees are faster once the vectors outgrow a second-level cache.
     pub vectors: usize,
 }
 
@@ -127,7 +127,7 @@ pub struct BitVector {
     groups: usize,
     /// Rule and priority of each product, by rank.
     matches: Box<[Match]>,
-    /// Number of products before each rule's own, and the number of all.
+    /// Number of products before the first of each rule, then the number of all products.
     firsts: Box<[u32]>,
     /// Number of regions of the rules.
     regions: usize,
@@ -155,7 +155,7 @@ struct Join {
     values: Table,
 }
 
-/// Length of the rows that lookups read, the groups of vectors, and unit of their positions.
+/// Length of the rows that lookups read (each is one group of a vector), and unit of the positions of vectors.
 ///
 /// A position in units of 8 bytes becomes an address in one step. It has 16 bits, so such vectors have one group and
 /// take at most 512 KiB. For example, the third vector of near rows begins at byte 256 and has position 32.
@@ -169,11 +169,11 @@ enum Rows {
     Far,
 }
 
-/// Number of bits of a group, of its 32-bit words, and of those of a short row.
+/// Number of bits of a group, then 32-bit words of a group and of a short row.
 const GROUP: usize = 1024;
 const GROUP_WORDS: usize = GROUP / 32;
 const SHORT_WORDS: usize = LINE_WORDS;
-/// Number of bytes of the units that positions count.
+/// Number of bytes of a position's unit, for far vectors and for the others.
 const FAR: usize = GROUP / 8;
 const NEAR: usize = 8;
 /// Maximum bytes of vectors, because their positions have 16 bits.
@@ -189,7 +189,7 @@ impl Rows {
         }
     }
 
-    /// Number of 32-bit words that a position counts.
+    /// Number of 32-bit words of a position's unit.
     #[inline(always)]
     const fn unit(self) -> usize {
         match self {
@@ -295,8 +295,8 @@ impl Engine for BitVector {
 
 /// Returns the maximum bytes of the vectors of a base.
 ///
-/// A caller that asks for the engine gets it for any rules whose vectors can be told apart. Otherwise trees are faster
-/// and smaller.
+/// If the engine is forced, the only limit is that positions have 16 bits. Otherwise the default applies, because
+/// beyond it trees are faster and smaller.
 fn vectors(is_forced: bool) -> usize {
     if is_forced { MOST_BYTES } else { Config::default().vectors }
 }
@@ -329,10 +329,10 @@ impl BaseEngine for BitVector {
     /// Returns a bound from the numbers of regions and words, and from the bytes that vectors may take.
     ///
     /// Each word takes its intervals, their classes, and vectors. These take twice or four times as much while they
-    /// grow, and the joins. The vectors of a word stop growing at 1 MiB, or at 8 MiB if the engine was asked for.
+    /// grow, and the joins. The vectors of a word stop growing at 1 MiB, or at 8 MiB if the engine is forced.
     ///
-    /// For example, a rule of one region over IPv4 5-tuples counts as 8,696 bytes where there are 1,000, and as 3,004
-    /// where there are 10,000.
+    /// For example, a rule of one region over IPv4 5-tuples counts as 8,696 bytes in a set of 1,000 rules, and as 3,004
+    /// in a set of 10,000.
     fn build_bytes(set: &Lowered, is_forced: bool) -> usize {
         let regions = set.regions().len();
         let ternary = set.regions().ternary_words().len();

@@ -67,9 +67,9 @@ fn random(seed: u64) -> impl FnMut(usize) -> usize {
     }
 }
 
-/// Returns rules over fields of 32 bits, of which each has too many classes to be joined.
+/// Returns rules over fields of 32 bits, each with too many classes to be joined.
 ///
-/// Each rule has a range of one field, or of two if there are many. Every third has a prefix of another.
+/// Each rule has a range of one field, or of two if there are many. Every third rule has a prefix of another field.
 fn over(fields: usize, rules: usize) -> Lowered {
     let mut random = random(rules as u64);
     let all = (0..fields).map(|at| Field::new(&format!("f{at}"), 32, Kind::Range, None)).collect();
@@ -153,8 +153,8 @@ fn every_number_of_vectors_is_read() {
                 seen.push((level, engine.read.len(), engine.groups, engine.rows));
             }
         }
-        // Two classes a rule and field, in one group: positions of more than 4,096 vectors are far, or of more than
-        // 8,192 short ones.
+        // Two classes per rule and field, in one group. Positions are far, because there are more than 4,096 vectors,
+        // or more than 8,192 short ones.
         for (fields, rules) in [(3, 1000), (9, 512)] {
             let range = |at: u128| Test::Range { lo: at << 20, hi: (at << 20) + (1 << 20) + 99 };
             let ranges = |at: u128| (0..fields).map(|field| (field, range(at))).collect();
@@ -217,7 +217,7 @@ fn hashes_that_collide_are_told_apart() {
     assert_eq!(format!("{engine:?}"), format!("{:?}", build(&all)), "the hash decides nothing");
 }
 
-/// A rule under a mask asks for every bit of its mask, in whichever byte of a word it is.
+/// A rule with a mask tests every bit of the mask, in each byte of a word.
 #[test]
 fn every_byte_of_a_mask_is_asked() {
     let schema = Schema::new(None, vec![Field::new("a", 32, Kind::Mask, None), Field::new("b", 8, Kind::Exact, None)]);
@@ -240,8 +240,9 @@ fn every_byte_of_a_mask_is_asked() {
     }
 }
 
-/// 4,096 vectors are near, as many as places of 16 bits tell apart in eights of bytes; one more and they are far. Either
-/// way the last vector is found as the first is.
+/// Up to 4,096 vectors are near, because positions of 16 bits count 8 bytes; with one more, the vectors are far.
+///
+/// In both forms, lookups find the first and the last vector.
 #[test]
 fn near_places_have_16_bits() {
     let fields = (0..4).map(|at| Field::new(&format!("f{at}"), 32, Kind::Exact, None)).collect();
@@ -273,9 +274,10 @@ fn near_places_have_16_bits() {
     }
 }
 
-/// What a lookup reads of each kind of word is in the stated bound: a value of a word of few values, two of one that has
-/// pages, a node a level and a value of one that is searched, one value a join, and the
-/// lines of the vectors: one up to 512 regions, otherwise two a group.
+/// The stated bound counts the lines that a lookup reads for each kind of word.
+///
+/// A table takes one line, pages two, a tree one per level and one for the value, and a join one. A vector takes one
+/// line for up to 512 regions, otherwise two per group.
 #[test]
 fn each_kind_of_word_is_in_the_bound() {
     let schema = Schema::ipv4();
@@ -306,7 +308,7 @@ fn each_kind_of_word_is_in_the_bound() {
         }
         let stats = Engine::stats(&engine);
         assert_eq!((stats.worst_lines, stats.worst_tests, stats.regions), (lines, rules as usize, rules as usize));
-        // Every key meets just that, its match aside.
+        // Every lookup reads exactly that many lines, one of them for its match, which is not counted here.
         let met = steps(&engine, keys_of(&all, 1).keys(), "lines");
         assert_eq!(met + 1, lines, "{rules} rules over {key_words} words");
     }

@@ -17,7 +17,8 @@ use crate::schema::Schema;
 const MOST_PRODUCTS: usize = 0xFFFF * 64;
 /// Number of products up to which vectors are flat by default.
 const FLAT: usize = 1024;
-/// Largest number of pairs of classes that are joined, and bytes of their sets beyond those of the two.
+/// Largest number of pairs of classes that are joined, and bytes that a join's sets may take even if those of its two
+/// slots take less.
 const PAIRS: usize = 12 << 10;
 const JOINED: usize = 256 << 10;
 
@@ -36,7 +37,7 @@ pub(super) enum From {
         words: Vec<usize>,
         starts: Vec<u64>,
     },
-    /// Values one behind the other; the class behind theirs is that of other values.
+    /// Values one behind the other. [`Slot::values`] has their classes, then the class of all other values.
     Hash {
         words: Vec<usize>,
         keys: Vec<u32>,
@@ -50,8 +51,8 @@ pub(super) enum From {
 
 /// Sets of products as rows of [`Classes`].
 ///
-/// A set with at most one product in 32 is 0 and its products, another one 1 and its bits. So equal sets are equal rows,
-/// and none has more bytes than its bits.
+/// The row of a set with at most one product in 32 is 0 and its products. Any other row is 1 and the bits of the set.
+/// So equal sets have equal rows, and no row takes more than a word beyond the bits of its set.
 pub(super) struct Sets {
     pub(super) here: Set,
     row: Vec<u32>,
@@ -112,7 +113,7 @@ pub(super) fn common(a: &[u32], b: &[u32], both: &mut Vec<u32>) {
     }
 }
 
-/// Returns a row as bits, 64 a word.
+/// Writes the set of a row as bits, 64 per word.
 pub(super) fn bits_of(row: &[u32], bits: &mut [u64]) {
     bits.fill(0);
     if row[0] == 0 {
@@ -295,7 +296,7 @@ impl Making<'_> {
     }
 }
 
-/// Joins the two slots of fewest classes, again and again while it pays.
+/// Joins the two slots with the fewest classes, repeatedly while that pays.
 fn join(slots: &mut Vec<Slot>, room: &Room<'_>) -> Result<(), BuildError> {
     loop {
         let of = |(index, slot): (usize, &Slot)| slot.is_read.then(|| (slot.classes.len(), index));

@@ -15,7 +15,7 @@ const EXACT_BITS: u32 = 128;
 pub(super) enum Column {
     /// Intervals of words, the most significant word first.
     Intervals(Vec<usize>),
-    /// Exact values of words; a product has one in each, or none in any.
+    /// Exact values of words; a product has one value in each word, or leaves all words open.
     Exact(Vec<usize>),
     /// Values of the bits of a word that masks test.
     Masked { word: usize, bits: u32 },
@@ -25,7 +25,7 @@ pub(super) enum Column {
 pub(super) struct Cells<'a> {
     pub(super) words: &'a [Word],
     products: &'a Products,
-    /// Intervals of each product by word: places in the products' list.
+    /// Positions of each product's intervals in the list of a word, by word and product.
     ranges: Vec<Vec<Range<usize>>>,
     tested: Vec<u32>,
 }
@@ -79,9 +79,9 @@ impl<'a> Cells<'a> {
             && (0..self.products.len()).all(one)
     }
 
-    /// Whether each product is one interval of the words one behind the other.
+    /// Whether each product is one interval of the concatenated words.
     ///
-    /// Words before the first that is not a single value are single then, and those behind it open.
+    /// That is, it has single values in the leading words, one interval in the next word, and leaves the others open.
     fn is_interval(&self, words: &[usize]) -> bool {
         let one = |product| {
             let mut words = words.iter().skip_while(|&&word| self.single(word, product).is_some());
@@ -98,7 +98,9 @@ impl<'a> Cells<'a> {
         self.tested[word] == 0 && (0..self.products.len()).all(|product| self.is_open(word, product))
     }
 
-    /// Returns the interval of a product over words that make one.
+    /// Returns the first and last value of `product` in `words`, read as one number.
+    ///
+    /// `is_interval(words)` must hold.
     pub(super) fn interval(&self, words: &[usize], product: usize) -> (u64, u64) {
         words.iter().fold((0, 0), |(lo, hi), &word| {
             let own = self.of(word, product);
@@ -163,7 +165,7 @@ pub(super) fn columns(schema: &Schema, cells: &Cells<'_>, config: &Config) -> Ve
     all
 }
 
-/// Puts exact columns together, as far as their values are exact together and have at most 128 bits.
+/// Combines exact columns whose values, taken together, are still exact and have at most 128 bits.
 fn together(all: Vec<Column>, cells: &Cells<'_>) -> Vec<Column> {
     let mut kept: Vec<Column> = Vec::new();
     for column in all {

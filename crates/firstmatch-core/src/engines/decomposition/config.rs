@@ -82,7 +82,7 @@ pub enum Stop {
     Never,
     /// The first sub-vector with a rule that all vectors have (section IV-B).
     Hit,
-    /// That too, and within a sub-vector the first vector after which no bit is left.
+    /// The same and, within a sub-vector, the first vector after which no common bit is left.
     Zero,
 }
 

@@ -4,9 +4,9 @@ use super::config::MOST_SLOTS;
 use crate::error::BuildError;
 use crate::raw::{Hasher, LINE_WORDS, Line, secrets, words, words_mut};
 
-/// Value of a free slot, which no vector has.
+/// Mark of a free slot, in place of a vector number.
 const FREE: u32 = u32::MAX;
-/// Moves after which an insertion is given up.
+/// Number of moves after which an insertion is given up.
 const MOVES: usize = 500;
 /// Choices of hash functions that are tried before the table grows.
 const CHOICES: usize = 8;
@@ -16,7 +16,7 @@ pub(super) const MOST_WORDS: usize = LINE_WORDS - 1;
 /// Hash table of exact values of some words.
 #[derive(Debug)]
 pub(super) struct Cuckoo {
-    /// Number of words of a value, and of a slot: those, its vector, and padding to a power of two.
+    /// Number of words of a value. A slot has `stride` words: a value, its vector, and padding to a power of two.
     words: usize,
     pub(super) stride: usize,
     pub(super) slots: usize,
@@ -27,10 +27,10 @@ pub(super) struct Cuckoo {
 }
 
 impl Cuckoo {
-    /// Builds a table of distinct values, `words` words each, with the value that a search returns of each.
+    /// Builds a table of distinct `keys` of `words` words each, and the vector number of each in `values`.
     ///
     /// # Errors
-    /// If 64 slots a value are not enough, as may be with a single hash function.
+    /// If 64 slots per value are not enough, which may happen with a single hash function.
     pub(super) fn new(
         words: usize,
         keys: &[u32],
@@ -116,7 +116,9 @@ impl Cuckoo {
         size_of_val(&self.table[..]) + size_of_val(&self.hashers[..]) + hashers
     }
 
-    /// Returns what was found for a value; words beyond its own are 0.
+    /// Returns the vector number of the value in `key`, or `miss` if the table lacks it.
+    ///
+    /// Words of `key` behind the value must be 0.
     #[inline(always)]
     pub(super) fn find(&self, key: &[u32; LINE_WORDS]) -> u32 {
         let (mut found, table) = (self.miss, words(&self.table));
@@ -129,7 +131,7 @@ impl Cuckoo {
     }
 }
 
-/// Returns a value as lookups have it, with zeros behind it.
+/// Returns a value with zeros behind it, as lookups need it.
 fn padded(key: &[u32]) -> [u32; LINE_WORDS] {
     let mut all = [0; LINE_WORDS];
     all[..key.len()].copy_from_slice(key);

@@ -11,11 +11,11 @@ use crate::raw::{Isa, Kernel, LINE_WORDS};
 
 /// Values of the keys in flight, slot by slot.
 ///
-/// There are at least as many slots as the engine has that was last asked.
+/// There are at least as many slots as the engine has that last used it.
 #[derive(Debug)]
 pub struct Places {
     slots: Vec<[u32; MOST_IN_FLIGHT]>,
-    /// Words of the keys one behind the other, for one search.
+    /// Concatenated words of each key, for one search.
     wide: [u64; MOST_IN_FLIGHT],
     /// Vectors of one key.
     own: Vec<u32>,

@@ -1,17 +1,18 @@
 //! `decomposition`: a search for each field, and the rules that all searches have in common.
 //!
 //! # Idea
-//! Each group of fields (a *superfield*) is searched on its own. A search gives a vector with a bit for each product of
-//! rules, in order of rank, that is set where the product holds the values found. The AND of all vectors has the rules
-//! that match, and its first bit is the answer.
+//! A rule is one or more *products*, each with one set of values per field. Each group of fields (a *superfield*) is
+//! searched on its own. A search gives a vector with one bit per product, in order of rank. The bit is set if the
+//! product holds the values of the key. The AND of all vectors has the products that match, and its first bit is the
+//! answer.
 //!
 //! Ranges and prefixes are searched in a tree of interval starts, exact values in a hash table. Equal vectors are stored
 //! once. For example, rule 0 is VLAN 100 and rule 1 port 80: VLAN 100 has the vector 11, any other 01; port 80 has 11,
 //! any other 10. A packet of VLAN 7 to port 80 has 01 and 11, so rule 1 matches.
 //!
 //! # When to take it
-//! Its lookups depend on the number of rules and fields, and hardly on what the rules look like. So it is for rules of
-//! many fields that no tree separates, and for the paper. Where rules can be told apart,
+//! Its lookups depend on the number of rules and fields, and hardly on what the rules look like. So use it for rules
+//! of many fields that no tree separates, and to repeat the paper's measurements. If trees can separate the rules,
 //! [`bit_select`](mod@crate::engines::bit_select) is several times faster and smaller.
 //!
 //! Batches of 32 on generated rules over the 15 fields of OpenFlow, on one core (definition `decomposition`), ns and MB:
@@ -19,27 +20,29 @@
 //! | | 1,000 rules | 10,000 rules | 32,768 rules |
 //! |---|---|---|---|
 //! | default | 198, 0.3 | 273, 4.1 | 551, 28 |
-//! | [`Config::paper`] that leaves at zero, 16 keys in flight | 228, 0.3 | 773, 24 | 1,375, 250 |
+//! | [`Config::paper`] with [`Stop::Zero`], 16 keys in flight | 228, 0.3 | 773, 24 | 1,375, 250 |
 //! | [`Config::paper`], 16 keys in flight | 209, 0.3 | 812, 24 | 2,206, 250 |
 //! | [`Config::plain`], 16 keys in flight | 435, 0.3 | 1,331, 21 | 4,024, 207 |
 //! | `bit_select` | 55, 0.1 | 52, 1.3 | 69, 4.0 |
 //! | `linear` | 495, 0.2 | 2,157, 1.8 | 5,653, 5.8 |
 //!
 //! # Layout in memory
-//! - *Trees*: nodes are cache lines of 16 starts of 32 bits, or 8 of 64 bits for words one behind the other. The place of
-//!   a child follows from those of its parent and of the count of starts that are at most the key.
+//! - *Trees*: nodes are cache lines of 16 starts of 32 bits, or 8 of 64 bits for concatenated words. A child's place
+//!   follows from the place of its parent and the number of the parent's starts that are at most the key.
 //! - *Hash tables*: slots with the words of a value and the place of its vector, padded to a power of two. A value is in
 //!   one of the slots that two hashes choose (cuckoo hashing); a search reads both.
-//! - *Tables*: an entry for each value of up to eight bits that masks test, and for pairs of classes ([`Superfields`]).
-//! - *Vectors* ([`RowForm`]): *flat* ones have all bits, in whole cache lines. *Summed* ones have a bit for each line
-//!   besides. *Sparse* ones have a bit for each word of 64, then the number of words before each 64 of these bits, if
-//!   there are more, and then the words that are not zero. For example, rules 3, 70 and 20,000 of 32,768 are 64 bytes of
-//!   bits, 16 of numbers and 24 of words, padded to 128.
+//! - *Tables*: an entry for each value of up to eight bits that masks test, or for each pair of classes
+//!   ([`Superfields`]).
+//! - *Vectors* ([`RowForm`]): *flat* ones have all bits, in whole cache lines. *Summed* ones also have a bit per line.
+//!   *Sparse* ones begin with a bit for each 64-bit word. If there are more than 64 of these bits, the number of stored
+//!   words before each 64 of them follows. Then come the words that are not zero. For example, rules 3, 70 and 20,000
+//!   of 32,768 take 64 bytes of bits, 16 of numbers and 24 of words, padded to 128.
 //! - *Matches*: rule and priority by product, 16 bytes each.
 //!
 //! # Cost
-//! A level of a tree reads a line, a hash table two. Flat vectors take a line for each 512 products, and sparse
-//! ones as many as their words fill at most. Searches go side by side over [`Config::interleave`] keys, so that their reads overlap.
+//! A search reads one line per level of a tree, or two of a hash table. A merge reads one line of each flat vector for
+//! every 512 products, and at most the lines that a sparse vector fills. Searches run side by side for
+//! [`Config::interleave`] keys, so that their reads overlap.
 //!
 //! Vectors take classes × products bits at most, and are counted before they are made. [`Config::build_bytes`] limits
 //! the sets of rules that a build keeps.
@@ -50,14 +53,14 @@
 //! [`Config::paper`] has its grouped fields and early termination, [`Config::plain`] neither.
 //!
 //! # Deviations
-//! - Rules with several regions are products, one bit each, wherever they are a product of sets.
+//! - Regions of a rule that form a product of sets share one bit.
 //! - A value that is not in a hash table has the vector of the rules that leave the field open, and an absent value is a
 //!   value like any other.
 //! - Where a rule leaves a leading field of a group open, the paper's cross product explodes. Such a group is searched
 //!   field by field.
 //! - Keys in flight on one thread stand for the paper's concurrent threads.
-//! - By default ([`Config::default`]): sparse vectors, merges that end once no rule is left, groups by the rules, and the
-//!   sparsest vectors first.
+//! - By default ([`Config::default`]): sparse vectors, merges that end once no rule is left, groups chosen by the
+//!   rules, and the sparsest vectors first.
 
 mod build;
 mod columns;
@@ -138,9 +141,9 @@ impl Engine for Decomposition {
         dispatch(self.level, lookup::Lookup { engine: self, places: scratch, keys, best, watch: Unwatched });
     }
 
-    /// Counts searches and joins, lines of vectors, and the 64-bit words and cache lines of all with those of matches.
+    /// Counts searches, joins and lines of vectors, and the 64-bit words and cache lines of all these and of matches.
     ///
-    /// Each merge decides all products, which count as tested.
+    /// Each merge counts as a test of every product.
     fn count(&self, scratch: &mut lookup::Places, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
         if self.matches.is_empty() {
             return NamedCounts::default();

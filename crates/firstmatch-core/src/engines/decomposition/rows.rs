@@ -3,7 +3,7 @@
 use super::config::{LINE_BITS, MOST_SUB_VECTOR, Stop};
 use crate::raw::{LINE_WORDS, Line, word, words, words_mut};
 
-/// Bits of a word of a vector, and of a group of lines or words with a word of a summary.
+/// Number of bits of a word of a vector, and of the lines or words that one word of a summary covers.
 const WORD_BITS: usize = 64;
 
 /// Form of the vectors of an engine.
@@ -16,7 +16,9 @@ pub(super) enum Form {
 
 /// Observer of the lines of vectors that merges read.
 pub(super) trait Watch {
-    /// Line `line` of the vector of the `slot`-th search is read; summaries have slots of their own behind those.
+    /// Records that line `line` of the vector of the `slot`-th search is read.
+    ///
+    /// Summaries have their own slots, behind those of the vectors.
     fn line(&mut self, slot: usize, line: usize);
 }
 
@@ -30,7 +32,7 @@ impl Watch for Unwatched {
 
 /// All vectors of an engine.
 ///
-/// A vector is found by its *place*: its number where all bits are there, and its first line where it is sparse.
+/// A vector is found by its *place*: its number if it has all bits, or its first line if it is sparse.
 #[derive(Debug)]
 pub(super) struct Vectors {
     pub(super) form: Form,
@@ -72,7 +74,7 @@ impl Shape {
         }
     }
 
-    /// Writes a vector into its lines, and appends its summary, if it has one of its own.
+    /// Writes a vector into its lines, and appends its summary if that is stored apart.
     pub(super) fn write(self, row: &[u64], lines: &mut [Line], summaries: &mut Vec<u64>) {
         let out = words_mut(lines);
         if self.form != Form::Sparse {
@@ -100,7 +102,9 @@ impl Shape {
     }
 }
 
-/// Number of 32-bit words of the summary of a sparse vector, and of its counts of values before each word of it.
+/// Number of 32-bit words before the values of a sparse vector of `groups` summary words.
+///
+/// They are the summary and, for each of its words, the number of values before it.
 #[inline(always)]
 fn head(groups: usize) -> usize {
     if groups > 1 { 2 * groups + groups.div_ceil(4) * 2 } else { 2 * groups }
@@ -131,7 +135,7 @@ impl Vectors {
         &self.lines[place as usize * self.row_lines + line].0
     }
 
-    /// Reads all vectors whole, or as far as the first sub-vector with a hit.
+    /// Reads all vectors to their end or, if `ends`, to the first sub-vector with a hit.
     #[inline(always)]
     fn first_whole(&self, places: &[u32], sub_lines: usize, ends: bool, watch: &mut impl Watch) -> Option<usize> {
         let mut hit = None;
@@ -153,7 +157,7 @@ impl Vectors {
         hit
     }
 
-    /// Reads a line of one search after another, and leaves it once no bit is common.
+    /// Reads line `line` of one vector after another, and stops once they have no common bit.
     #[inline(always)]
     fn first_of_line(&self, places: &[u32], line: usize, watch: &mut impl Watch) -> Option<usize> {
         let mut all = [u32::MAX; LINE_WORDS];
@@ -167,7 +171,7 @@ impl Vectors {
         first_bit(&all).map(|bit| line * LINE_BITS + bit)
     }
 
-    /// Reads a sub-vector of one search after another, and leaves it once no bit is common.
+    /// Reads each sub-vector of one vector after another, and goes on to the next once they have no common bit.
     #[inline(always)]
     fn first_leaving(&self, places: &[u32], sub_lines: usize, watch: &mut impl Watch) -> Option<usize> {
         if sub_lines == 1 {
@@ -199,7 +203,7 @@ impl Vectors {
         None
     }
 
-    /// Reads the lines that the summaries of all vectors have.
+    /// Reads the lines whose bit is set in the summaries of all vectors.
     #[inline(always)]
     fn first_summed(&self, places: &[u32], watch: &mut impl Watch) -> Option<usize> {
         for group in 0..self.groups {
@@ -221,7 +225,7 @@ impl Vectors {
         None
     }
 
-    /// Reads the words that the summaries of all vectors have.
+    /// Reads the words whose bit is set in the summaries of all vectors.
     #[inline(always)]
     fn first_sparse(&self, places: &[u32], watch: &mut impl Watch) -> Option<usize> {
         let (all, head) = (words(&self.lines), head(self.groups));

@@ -36,7 +36,7 @@ pub struct Decomposition {
     pub(super) joins: Box<[Join]>,
     /// Slots whose vectors are read, in the order in which they are merged.
     pub(super) read: Box<[usize]>,
-    /// Lines of the longest vector of each.
+    /// Number of lines of the longest vector of each slot in `read`.
     pub(super) longest: Box<[usize]>,
     pub(super) vectors: Vectors,
     pub(super) stop: Stop,
@@ -51,7 +51,7 @@ pub struct Decomposition {
 /// Search for the vector of a key, or for its class in a join.
 #[derive(Debug)]
 pub(super) enum Search {
-    /// Tree over words one behind the other, each with its bits.
+    /// Tree over concatenated words; `parts` has each word and its number of bits.
     Tree { parts: Box<[(usize, u32)]>, tree: Tree },
     /// Hash table of exact values of words.
     Hash { words: Box<[usize]>, hash: Cuckoo },

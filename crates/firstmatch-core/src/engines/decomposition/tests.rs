@@ -29,7 +29,7 @@ fn build(set: &Lowered, config: &Config) -> Decomposition {
     Decomposition::build(set, config).expect("no budget")
 }
 
-/// Compares answers with those of `linear`, those of counted lookups, too, and counts with the stated worst case.
+/// Compares answers, also those of counted lookups, with those of `linear`, and counts with the stated worst case.
 fn check(engine: &Decomposition, set: &Lowered, keys: &KeyBuf, said: &str) {
     agrees(engine, set, keys, said);
     let (mut want, mut counted) = (vec![None; keys.len()], vec![None; keys.len()]);

@@ -4,8 +4,8 @@ use crate::raw::{Isa, LINE_WORDS, Line, word, words_mut};
 
 /// Implicit tree whose nodes are cache lines of starts.
 ///
-/// On the last level are all starts, 16 of 32 bits or 8 of 64 bits to a line; above them the first starts of the 17 or 9
-/// nodes below each but the first. Unused places have the largest value.
+/// The last level has all starts, 16 of 32 bits or 8 of 64 bits per line. A node above it has 17 or 9 children, and
+/// holds the first start of each child but the first. Unused places have the largest value.
 #[derive(Debug)]
 pub(super) struct Tree {
     is_wide: bool,
@@ -13,7 +13,7 @@ pub(super) struct Tree {
     /// First line and number of lines of each level, from the root.
     levels: Box<[(usize, usize)]>,
     lines: Box<[Line]>,
-    /// Value of each interval: that before the first start, then that from each start on.
+    /// Value of each interval: the one before the first start, then the one from each start on.
     pub(super) values: Box<[u32]>,
 }
 
@@ -50,7 +50,7 @@ impl Tree {
         size_of_val(&self.levels[..]) + size_of_val(&self.lines[..]) + size_of_val(&self.values[..])
     }
 
-    /// Replaces each key by the value of its interval, a level at a time.
+    /// Writes the value of each key's interval to `found`; all keys go through a level together.
     #[inline(always)]
     pub(super) fn find<I: Isa>(&self, isa: I, keys: &[u64], found: &mut [u32]) {
         found.fill(0);
@@ -68,7 +68,7 @@ impl Tree {
                 };
                 debug_assert!((*node as usize) < count);
                 *node = match below {
-                    // The largest key is as large as unused places.
+                    // Unused places count, too, if the key has the largest value.
                     Some(&(first, count)) => {
                         let next = (*node as usize * (fan + 1) + at_most).min(count - 1);
                         isa.prefetch(&self.lines[first + next]);

@@ -14,7 +14,7 @@ use crate::rule::Lowered;
 
 /// Number of the next engine of this process.
 ///
-/// A scratch copies the bounds of intervals, so it must know the very engine that it was made for.
+/// A scratch copies the bounds of intervals, so it must know for which engine it was made.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visits) -> Result<Npf, BuildError> {
@@ -62,7 +62,7 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
     })
 }
 
-/// For each product 1 + the place of its masks, or 0 for none, and all masks.
+/// For each product, 1 + the place of its masks, or 0 if it has none; then the masks of all products.
 type FlatMasks = (Box<[u32]>, Box<[(u32, u32)]>);
 
 /// Moves the masks of all products into one array.
@@ -85,10 +85,10 @@ struct Making<'a> {
     config: &'a Config,
     visits: &'a Visits,
     products: usize,
-    /// Sets of the words so far that some product constrains, in one of the forms.
+    /// Sets of the constrained words so far, as vectors or as lists.
     vectors: Vec<Vectors>,
     lists: Vec<Lists>,
-    /// Bytes of what was built.
+    /// Number of bytes built so far.
     needed: usize,
 }
 

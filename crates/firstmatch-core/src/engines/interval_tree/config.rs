@@ -30,7 +30,9 @@ pub struct Config {
     pub sets: SetForm,
     /// Search of keys that come together.
     pub batches: Batches,
-    /// Whether single keys turn trees; otherwise they are searched by halving, and a scratch has no trees.
+    /// Whether single keys are searched in trees, which they turn.
+    ///
+    /// Otherwise they are searched by halving, and a scratch has no trees.
     pub adapts: bool,
     /// Counters that decide whether a node is turned up.
     pub turns: Turns,
@@ -40,7 +42,7 @@ pub struct Config {
     pub sample: u32,
     /// Whether `sample` grows while walks are long, up to 64.
     pub dynamic: bool,
-    /// Edges of a walk beyond 2⌈log₂(n + 1)⌉, after which it halves instead; `None` has no limit.
+    /// Edges beyond 2⌈log₂(n + 1)⌉ after which a walk is replaced by halving; `None` has no limit.
     ///
     /// Without a limit, the worst walk over n intervals takes n steps.
     pub depth_cap: Option<u32>,
@@ -48,7 +50,7 @@ pub struct Config {
     pub reconstruct: Option<u32>,
     /// Mean edges beyond ⌈log₂ n⌉ that make a reconstruction due.
     pub mean_path: u32,
-    /// Packets for each node until counters are halved; `None` halves before they overflow only.
+    /// Packets for each node until counters are halved; with `None`, they are only halved when one is full.
     pub halve_after: Option<u32>,
     /// Whether single keys skip further trees once no rule is left.
     pub bypass: bool,

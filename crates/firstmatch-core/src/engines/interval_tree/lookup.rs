@@ -9,7 +9,7 @@ use crate::engine::Match;
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, LINE_WORDS, halve};
 
-/// Number of keys below which they are searched one by one.
+/// Batches of fewer keys are searched key by key.
 const FEW: usize = 4;
 
 /// Observer of the steps of lookups.
@@ -77,7 +77,7 @@ fn search<W: Watch>(engine: &Npf, found: &mut FoundSets, keys: Keys<'_>, count: 
             values[lane] = row[word];
         }
     }
-    // The values of each word give way to its sets.
+    // The sets of each word replace its values.
     for (&word, found) in engine.read.iter().zip(&mut found.sets) {
         let Word { starts, sets, .. } = &engine.words[word];
         *found = halve(starts, found).map(|interval| sets[interval as usize]);
@@ -123,7 +123,7 @@ fn first_common<W: Watch>(
 ) -> Option<usize> {
     let summary = vectors[0].summary;
     vectors.iter().for_each(|_| watch.read(0, summary.div_ceil(LINE_WORDS / 2) + 1));
-    // Most sets have one word of bits for blocks, which needs no places of further blocks.
+    // Most engines have one word of bits for blocks, so that no places of further blocks are needed.
     let of_rows = rows.iter().map(|rows| rows[lane] as usize + summary);
     let first = common_at(engine, vectors, rows, 0, of_rows, key, lane, watch);
     if first.is_some() || summary == 1 {
@@ -142,7 +142,7 @@ fn first_common<W: Watch>(
 
 /// Returns the first product that the vectors of all words have in the blocks of word number `at` of their summaries.
 ///
-/// `stored` has the place of the first of these blocks of each vector.
+/// `stored` has, for each vector, the place of the first of these blocks that it stores.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "a loop body of one caller")]
 fn common_at<W: Watch>(
@@ -188,9 +188,9 @@ fn first_passing(engine: &Npf, block: usize, mut bits: u64, key: &[u32]) -> Opti
     None
 }
 
-/// Returns the first product that holds a key, whose words are searched one by one.
+/// Returns the first product that holds a key, and searches one word of the key after another.
 ///
-/// It leaves once no product is left, if [`Config::bypass`](super::Config::bypass) says so.
+/// With [`Config::bypass`](super::Config::bypass), it stops once no product is left.
 pub(super) fn alone<W: Watch>(engine: &Npf, shapes: &mut Shapes, key: &[u32], watch: &mut W) -> Option<usize> {
     let Shapes { shapes: trees, sampler, sums, pairs, found: FoundSets { list, .. }, .. } = shapes;
     let is_counted = sampler.counts();
@@ -257,7 +257,7 @@ pub(super) fn alone<W: Watch>(engine: &Npf, shapes: &mut Shapes, key: &[u32], wa
     pairs.iter().find_map(|&(at, bits)| first_passing(engine, at as usize, bits, key))
 }
 
-/// Intersects the blocks so far, or those of the set `held`, with a set.
+/// Intersects the blocks so far, or the blocks of the set `held`, with a set.
 #[inline(always)]
 fn narrow_pairs<W: Watch>(
     vectors: &Vectors,

@@ -7,37 +7,37 @@
 //!
 //! The intervals of a word are the nodes of a binary search tree. Hits are counted, and a node that is hit more than
 //! its parent is turned above it. So values that come often are found near the root. For example, the intervals from 0,
-//! 10, 20, 30 and 40 are a tree of root 20; after four hits of 40 its root is 40, and further hits follow no edge.
+//! 10, 20, 30 and 40 are a tree with root 20. After four hits of 40 its root is 40, and further hits follow no edge.
 //!
-//! Intervals and sets are shared and never change. Each worker has trees of its own in its scratch.
+//! Intervals and sets are shared and never change. Each worker has its own trees in its scratch.
 //!
 //! # When to take it
-//! It is here for the thesis, and for what it shows of trees that turn with traffic. For speed, take
+//! Use it to repeat the measurements of the thesis, and to study trees that turn with traffic. For speed, take
 //! [`bit_select`](mod@crate::engines::bit_select).
 //!
 //! # Layout in memory
-//! - *Intervals*: for each word the first values of all, sorted, and the set of each, 8 bytes an interval.
+//! - *Intervals*: the first value of each interval of a word, sorted, and the set of each, 8 bytes per interval.
 //! - *Sets* ([`SetForm`]): a sparse vector has a bit for each block of 64 products, and then the blocks that are not
-//!   empty. Rules that leave a word open stand in one vector beside, which is united when a block is read. For example,
-//!   product 3 of 100 is two words: bit 0 set, then bit 3 set. Equal sets are stored once, and an interval has the place
-//!   of its set's first word.
+//!   empty. Rules that leave a word open are in a separate vector, which is added to each block that is read. For
+//!   example, product 3 of 100 is two words: bit 0 set, then bit 3 set. Equal sets are stored once, and an interval has
+//!   the place of its set's first word.
 //! - *Matches*: rule and priority by product, 16 bytes each, and value and mask of each word for products with masks.
-//! - *Scratch*: 20 bytes a node, 8 for each interval of the longest tree, and room for an intersection.
+//! - *Scratch*: 20 bytes per node, 8 for each interval of the longest tree, and room for an intersection.
 //!
 //! # Cost
 //! In batches of 32 over twelve ClassBench seeds, a lookup takes a third of the time of `linear` with 1,000 rules, 38 to
 //! 98 ns, and a fourteenth with 10,000, 58 to 142 ns (definitions `intervals-1k` and `intervals-10k`).
 //!
-//! Batches are searched by halving, 32 keys side by side ([`Batches::Halve`]), because trees of which each key takes
-//! another way overlap less. Fewer than four keys go one by one through the trees, and leave once no rule is left.
+//! Batches are searched by halving, 32 keys side by side ([`Batches::Halve`]), because walks in trees differ from key
+//! to key and overlap less. Fewer than four keys go one by one through the trees, and stop once no rule is left.
 //!
 //! A word takes at most [`Npf::worst_steps`] steps under any traffic: a walk of more edges than the cap halves the
 //! sorted starts instead. Vectors take sets × products bits at most. The budget is checked before they are stored.
 //!
 //! # Defences
 //! - *Cap*: [`Config::depth_cap`] bounds each walk.
-//! - *Reconstruction*: a tree whose walks are capped, or long in the mean, is rebuilt by its counters. It is done at most
-//!   once in [`Config::reconstruct`] lookups for each node.
+//! - *Reconstruction*: a tree with capped walks, or with long walks on average, is rebuilt by its counters. For a tree
+//!   of *n* nodes this happens at most once in *n* × [`Config::reconstruct`] lookups.
 //! - *Halving*: counters are halved from time to time, so that a change of traffic shows soon.
 //! - *Sampling*: one packet in [`Config::sample`] is counted.
 //!
@@ -45,11 +45,12 @@
 //! N. Shaikot, dissertation (2012), chapter 4. [`Config::paper`] is its form, without defences.
 //!
 //! # Deviations
-//! - An interval has the set of *all* rules that hold it. A set that later rules overwrite would lose matches.
-//! - A node is turned where it leads by at least the threshold. Equality alone, as printed, is passed by for ever.
-//! - By default ([`Turns::Subtrees`]), a node is turned where the parts of the tree that rise were hit more than those
-//!   that sink. Such trees stay near the optimal ones even where hits rise with the values.
-//! - An absent value is a value like any other, with an interval of its own where rules ask for the field.
+//! - An interval has the set of *all* rules that hold it. If later rules overwrote the set, matches would be lost.
+//! - A node is turned if it leads its parent by at least the threshold. The thesis tests for equality, which a node
+//!   that is already further ahead never meets.
+//! - By default ([`Turns::Subtrees`]), a node is turned if the parts of the tree that rise were hit more than the parts
+//!   that sink. Such trees stay near the optimal ones even if larger values are hit more often.
+//! - An absent value is a value like any other, with its own interval if rules constrain the field.
 
 mod build;
 mod config;
@@ -206,7 +207,7 @@ impl Engine for Npf {
 
     /// Counts trees searched, edges, nodes, steps of halving, blocks or entries of sets, and lines of memory.
     ///
-    /// Each intersection decides all products, which count as tested.
+    /// Each intersection counts as a test of every product.
     fn count(&self, scratch: &mut Shapes, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
         if self.matches.is_empty() {
             return NamedCounts::default();

@@ -6,7 +6,7 @@ use super::structure::{NODE_BYTES, Npf};
 /// Number of keys that are searched side by side.
 pub(super) const BATCH: usize = 32;
 
-/// Trees of a worker, which turn with its traffic, and what its lookups write.
+/// Trees of a worker, which turn with its traffic, and buffers of its lookups.
 #[derive(Debug)]
 pub struct Shapes {
     /// Number of the engine.
@@ -16,7 +16,7 @@ pub struct Shapes {
     pub(super) sampler: Sampler,
     /// Sums of weights, for the reconstruction of any tree.
     pub(super) sums: Vec<u64>,
-    /// Blocks that the sets so far have in common, each with its number.
+    /// Blocks of the intersection so far, each with its number.
     pub(super) pairs: Vec<(u32, u64)>,
     pub(super) found: FoundSets,
 }
@@ -24,11 +24,11 @@ pub struct Shapes {
 /// Sets that were found for the keys of a batch, and room for their intersection.
 #[derive(Debug)]
 pub(super) struct FoundSets {
-    /// Sets of the keys, by the words that some product constrains.
+    /// Sets of the keys, for each word that some product constrains.
     pub(super) sets: Vec<[u32; BATCH]>,
-    /// Place of the next block of each of these words.
+    /// Place of the next block of the set of each of these words.
     pub(super) stored: Vec<usize>,
-    /// Products that the lists so far have in common.
+    /// Products of the intersection so far, if sets are lists.
     pub(super) list: Vec<u32>,
 }
 
@@ -75,11 +75,11 @@ impl Shapes {
 
     /// Rebuilds the tree of a word by a weight for each interval, in order.
     ///
-    /// A root is the first node at which the sum of the weights exceeds half, so the tree is nearly optimal. Each weight
-    /// counts 1 more than it is, which keeps the depth logarithmic.
+    /// A root is the first node at which the sum of the weights exceeds half, so the tree is nearly optimal. Each
+    /// weight is raised by 1, which keeps the depth logarithmic.
     ///
-    /// Trees that are rebuilt at intervals, without counting meanwhile ([`freeze`](Self::freeze)), are those that the
-    /// thesis compares with (Figure 4.10).
+    /// The thesis compares its trees with trees that are rebuilt at intervals and do not count in between
+    /// ([`freeze`](Self::freeze), Figure 4.10).
     ///
     /// # Panics
     /// If trees do not turn, the schema has no such word, or there is not one weight for each interval.

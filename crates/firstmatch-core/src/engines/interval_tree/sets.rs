@@ -29,7 +29,7 @@ pub(super) struct Vectors {
 /// Sorted numbers of products.
 #[derive(Debug)]
 pub(super) struct Lists {
-    /// Number of entries before each list, and of all.
+    /// Number of entries before each list, then the number of all entries.
     firsts: Box<[u32]>,
     entries: Box<[u32]>,
     pub(super) open: Box<[u32]>,
@@ -126,7 +126,7 @@ impl Sets {
         }
     }
 
-    /// Number of products of the longest set, those that leave a word open included.
+    /// Number of products of the longest set, including products that leave the word open.
     pub(super) fn longest(&self) -> usize {
         match self {
             Self::Vectors(all) => all.iter().map(Vectors::longest).max().unwrap_or(0),
@@ -134,7 +134,7 @@ impl Sets {
         }
     }
 
-    /// Returns the numbers of the products of a set of the word number `word` of these, ascending.
+    /// Returns the products of a set, ascending. `word` counts the words that some product constrains.
     pub(super) fn products(&self, word: usize, set: u32) -> Vec<u32> {
         let mut all = Vec::new();
         match self {
@@ -164,7 +164,7 @@ impl Lists {
         self.firsts.windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0)
     }
 
-    /// Returns the products of a class that constrain the word, and those that leave it open.
+    /// Returns the products of a class that constrain the word, and the products that leave it open.
     #[inline(always)]
     pub(super) fn of(&self, class: u32) -> (&[u32], &[u32]) {
         let at = class as usize;
@@ -173,7 +173,7 @@ impl Lists {
 }
 
 impl Vectors {
-    /// Stores the classes of a word and its open products, and returns the place of the row of each class, too.
+    /// Stores the classes of a word and its open products; also returns the place of the row of each class.
     pub(super) fn new(classes: &Classes, open: &Current) -> (Self, Vec<u32>) {
         let mut next = 0;
         let places = (0..classes.len()).map(|class| {
@@ -207,12 +207,13 @@ impl Vectors {
 
     /// Returns block number `at`, united with the open products.
     ///
-    /// `own` is the word of the row's bits that has the block's, and `stored` the place of the first block stored for it.
+    /// `own` is the word of the row's summary with the bit of the block. `stored` is the place of the first block that
+    /// the row stores for this word.
     #[inline(always)]
     pub(super) fn block(&self, at: usize, own: u64, stored: usize) -> u64 {
         let bit = at % BLOCK;
         let place = stored + (own & ((1 << bit) - 1)).count_ones() as usize;
-        // A block is stored or not with no pattern, so there is no branch: another word is read and left out.
+        // Whether a block is stored is unpredictable, so there is no branch: if not, another word is read and masked.
         let is_stored = (own >> bit & 1).wrapping_neg();
         self.open[self.summary + at] | self.rows[place] & is_stored
     }

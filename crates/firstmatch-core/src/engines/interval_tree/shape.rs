@@ -1,16 +1,16 @@
-//! Shapes of trees: nodes, walks, rotations, and what bounds them.
+//! Shapes of trees: nodes, walks, rotations, and their bounds.
 
 use super::config::{Config, MOST_SAMPLE, Turns};
 use crate::raw::halve;
 
-/// Number of no node.
+/// Marks the absence of a node.
 pub(super) const NONE: u32 = u32::MAX;
 /// Number of lookups over which the mean of edges is taken.
 const WINDOW: u32 = 4096;
 /// Smallest number of counted hits of each node between two halvings.
 const LEAST_HITS: u32 = 16;
 
-/// Node of an elementary interval, with the interval's number.
+/// Node of an elementary interval; its number is that of the interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) lo: u32,
@@ -23,8 +23,9 @@ pub(super) struct Node {
 /// Search tree over the intervals of a word, which one worker turns by its traffic.
 ///
 /// # Invariants
-/// - The nodes in order are the intervals in order, whatever was turned (`in_order` in the tests).
-/// - With [`Turns::Subtrees`], no counter is less than the sum of its children's (`sums_hold` in the tests).
+/// - The nodes in order are the intervals in order, after any rotations (`in_order` in the tests).
+/// - With [`Turns::Subtrees`], a node's counter is at least the sum of its children's counters (`sums_hold` in the
+///   tests).
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub(super) nodes: Vec<Node>,
@@ -64,7 +65,7 @@ pub struct ShapeCounters {
     pub halvings: u64,
 }
 
-/// Edges of the lookups at hand.
+/// Edges of the lookups since the last window was full.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     lookups: u32,
@@ -128,7 +129,7 @@ impl Shape {
             counters: ShapeCounters::default(),
         };
         let sums: Vec<u64> = (0..=count as u64).collect();
-        // A node counts as many hits as it has descendants.
+        // Each node starts with as many hits as it has descendants.
         shape.root = plant(&mut shape.nodes, &sums, 0, |size| size as u32 - 1);
         shape
     }
@@ -154,9 +155,9 @@ impl Shape {
         deepest
     }
 
-    /// Returns the value at which each interval starts and the edges to its node, in order.
+    /// Returns the start of each interval and the number of edges to its node, in order.
     ///
-    /// An attacker who can read it sends the deepest.
+    /// An attacker who can read this would send values of the deepest nodes.
     pub fn depths(&self) -> Vec<(u32, u32)> {
         let mut depths: Vec<(u32, u32)> = self.nodes.iter().map(|node| (node.lo, 0)).collect();
         let mut left = vec![(self.root, 0)];
@@ -173,7 +174,7 @@ impl Shape {
         self.cap
     }
 
-    /// Finds the interval of a key, counts the hit if `is_counted`, and turns its node up if that leads its parent.
+    /// Finds the interval of a key. If `is_counted`, counts the hit, and turns the node up if it now leads its parent.
     ///
     /// It takes at most [`cap`](Self::cap) + 1 nodes and ⌈log₂ n⌉ steps of halving.
     #[inline(always)]
@@ -213,7 +214,7 @@ impl Shape {
         Walked { interval: at, edges, is_capped }
     }
 
-    /// Counts a hit, rotates once if the node leads, and halves counters where that is due.
+    /// Counts a hit, rotates once if the node leads its parent, and halves all counters if that is due.
     fn hit(&mut self, grand: u32, parent: u32, at: u32) {
         let is_full = match self.turns {
             Turns::Popularity => {
@@ -296,7 +297,7 @@ impl Shape {
 
     /// Rebuilds the tree by the hits of its nodes, to which it adds their mean.
     ///
-    /// Counters become half of the weights of the subtrees. Otherwise the next hits would undo the new shape.
+    /// The new counters are half of the weights of the subtrees. Otherwise the next hits would undo the new shape.
     #[cold]
     pub(super) fn reconstruct(&mut self, sums: &mut [u64]) {
         let own = |nodes: &[Node], at: usize| {
@@ -318,9 +319,9 @@ impl Shape {
         self.counters.reconstructions += 1;
     }
 
-    /// Rebuilds the tree by a weight for each node, to each of which it adds `more`; it leaves `weights` overwritten.
+    /// Rebuilds the tree by `weights`, the weight of each node, after adding `more` to each.
     ///
-    /// `weights` has one place more than there are nodes.
+    /// `weights` must have one place more than there are nodes; it is overwritten.
     pub(super) fn rebuild(&mut self, weights: &mut [u64], more: u64) {
         let sums = &mut weights[..=self.nodes.len()];
         let mut sum = 0;
@@ -334,8 +335,8 @@ impl Shape {
 
 /// Links the nodes from number `first` on to a tree by their weights, and returns its root.
 ///
-/// `sums` has the sum of the weights before each node, and the sum of all. A root is the first node at which the sum
-/// of its range exceeds half. `popularity` gets the weight of a subtree.
+/// `sums` has the sum of the weights before each node, then the sum of all. A root is the first node at which the sum
+/// exceeds half of its range's weight. `popularity` turns the weight of a subtree into its root's counter.
 fn plant(nodes: &mut [Node], sums: &[u64], first: usize, popularity: fn(u64) -> u32) -> u32 {
     let (Some(&from), Some(&to)) = (sums.first(), sums.last()) else { return NONE };
     if sums.len() == 1 {
@@ -355,11 +356,11 @@ pub(super) struct Sampler {
     /// Interval that a dynamic sampler begins with and never goes below.
     least: u32,
     pub(super) interval: u32,
-    /// Packets until the next that is counted.
+    /// Number of packets up to the next counted one.
     left: u64,
     is_dynamic: bool,
     window: Window,
-    /// Least edges of a window.
+    /// Smallest number of edges of any full window so far.
     fewest: u64,
 }
 
@@ -381,7 +382,7 @@ impl Sampler {
         true
     }
 
-    /// Adds the edges of a packet; walks of more than twice the least mean make the interval longer.
+    /// Adds the edges of a packet. The interval grows while walks are more than twice as long as in the best window.
     #[inline(always)]
     pub(super) fn add(&mut self, edges: u32) {
         if !self.is_dynamic {
@@ -395,12 +396,12 @@ impl Sampler {
         }
     }
 
-    /// Counts no packet any more, or the next one again.
+    /// Stops counting packets, or counts again from the next packet on.
     pub(super) fn freeze(&mut self, is_frozen: bool) {
         self.left = if is_frozen { u64::MAX } else { 1 };
     }
 
-    /// Forgets the least edges, because a tree was rebuilt.
+    /// Forgets the smallest number of edges, because a tree was rebuilt.
     pub(super) fn restart(&mut self) {
         self.fewest = u64::MAX;
     }

@@ -1,4 +1,4 @@
-//! Steps of a lookup for threads that do one each: the search of one word, and the intersection.
+//! Steps of a lookup, each for a thread of its own: the search of one word, and the intersection.
 
 use super::lookup::{Unwatched, first};
 use super::scratch::FoundSets;
@@ -9,7 +9,8 @@ use crate::raw::{Isa, Kernel, dispatch, halve};
 
 /// Tree of one word, which one worker searches and turns.
 ///
-/// Each tree samples by itself. So with [`Config::sample`](super::Config::sample) above 1, trees count other packets.
+/// Each tree samples by itself. So with [`Config::sample`](super::Config::sample) above 1, trees may count different
+/// packets.
 #[derive(Debug)]
 pub struct WordTree {
     /// Number of the engine.
@@ -29,7 +30,7 @@ impl WordTree {
     }
 }
 
-/// Room of one worker for intersections.
+/// Buffers of one worker for intersections.
 #[derive(Debug)]
 pub struct Decider {
     /// Number of the engine.
@@ -62,7 +63,7 @@ impl Npf {
         WordTree { number: self.number, word, shape, sampler: Sampler::new(config), sums: vec![0; sums] }
     }
 
-    /// Finds the set of the rules that hold `value` in the word of `tree`, and turns the tree as the configuration says.
+    /// Finds the set of the rules that hold `value` in the word of `tree`, and turns the tree if it is configured to.
     ///
     /// Returns the handle of the set, which only [`decide`](Self::decide) of this engine reads.
     ///
@@ -81,17 +82,17 @@ impl Npf {
         word.sets[walked.interval as usize]
     }
 
-    /// Returns the room of one worker for [`decide`](Self::decide).
+    /// Returns the buffers of one worker for [`decide`](Self::decide).
     pub fn decider(&self) -> Decider {
         Decider { number: self.number, found: FoundSets::new(self) }
     }
 
     /// Returns the first match of a key: the first rule that is in all sets.
     ///
-    /// `handles` has that of each word's set, in the order of the words.
+    /// `handles` has the handle of each word's set, in the order of the words.
     ///
     /// # Panics
-    /// If the room is of another engine, `handles` or `key` is shorter than the schema, or a handle is of no set.
+    /// If `decider` is of another engine, `handles` or `key` is shorter than the schema, or a handle is of no set.
     pub fn decide(&self, decider: &mut Decider, handles: &[u32], key: &[u32]) -> Option<Match> {
         assert_eq!(decider.number, self.number, "the room is of another engine");
         for (set, &word) in decider.found.sets.iter_mut().zip(&self.read) {

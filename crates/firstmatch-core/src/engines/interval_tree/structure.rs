@@ -12,7 +12,7 @@ use crate::schema::Schema;
 pub struct Npf {
     pub(super) schema: Schema,
     pub(super) level: Level,
-    /// Number of this engine, which no other of this process has.
+    /// Number of this engine; no other engine of this process has the same.
     pub(super) number: u64,
     pub(super) words: Box<[Word]>,
     /// Words that some product constrains.
@@ -21,7 +21,7 @@ pub struct Npf {
     pub(super) sets: Sets,
     /// Rule and priority of each product, by rank.
     pub(super) matches: Box<[Match]>,
-    /// 1 + the place of each product's masks, or 0 for none; empty if no product has masks.
+    /// 1 + the place of each product's masks, or 0 if it has none; empty if no product has masks.
     pub(super) mask_places: Box<[u32]>,
     /// Value and mask of each word, for each product that has masks.
     pub(super) masks: Box<[(u32, u32)]>,
@@ -35,7 +35,7 @@ pub struct Npf {
 pub(super) struct Word {
     /// First value of each interval, ascending from 0.
     pub(super) starts: Box<[u32]>,
-    /// Set of each interval: the place of its row, or the number of its list; 0 in a word that is open.
+    /// Set of each interval: the place of its row, or the number of its list; 0 if the word is open.
     pub(super) sets: Box<[u32]>,
     /// Whether all products leave the word open.
     pub(super) is_open: bool,
@@ -53,8 +53,9 @@ impl Npf {
 
     /// Returns the largest number of steps that the search of a word takes, whatever the traffic was.
     ///
-    /// These are the nodes up to the cap, one more, and the steps of halving. Without a cap, a walk may visit all nodes.
-    /// A reconstruction comes beside, at most once in [`Config::reconstruct`] lookups for each node.
+    /// These are the nodes up to the cap, one more, and the steps of halving. Without a cap, a walk may visit all
+    /// nodes. A reconstruction is not included. For a word of *n* intervals it happens at most once in *n* ×
+    /// [`Config::reconstruct`] lookups.
     ///
     /// ```
     /// use firstmatch_core::Schema;
@@ -117,7 +118,7 @@ impl Npf {
         ]
     }
 
-    /// Number of products of the longest set of a word, except for words that all leave open.
+    /// Number of products of the longest set, over all words that some product constrains.
     pub(super) fn longest(&self) -> usize {
         self.sets.longest()
     }

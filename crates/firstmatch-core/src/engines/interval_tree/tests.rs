@@ -70,7 +70,7 @@ fn in_order(shape: &Shape) {
     assert!(order.iter().copied().eq(0..shape.nodes.len() as u32), "{order:?}");
 }
 
-/// Asserts that no counter is less than those of its children.
+/// Asserts that no counter is less than the sum of its children's counters.
 fn sums_hold(shape: &Shape) {
     let count = |at: u32| if at == NONE { 0 } else { u64::from(shape.nodes[at as usize].popularity) };
     for node in &shape.nodes {

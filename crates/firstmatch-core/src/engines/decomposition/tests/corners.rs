@@ -48,7 +48,9 @@ fn few_rules_and_open_fields() {
     }
 }
 
-/// The largest value of a word is as large as unused places of a node, and as the mark of a free slot.
+/// Lookups do not confuse `u32::MAX` as a value with its other meanings.
+///
+/// It is the largest value of a word, the padding of tree nodes, and the mark of a free hash slot (`FREE`).
 #[test]
 fn the_largest_value_of_a_word() {
     let schema = schema(&[32, 32], Kind::Range);
@@ -58,7 +60,7 @@ fn the_largest_value_of_a_word() {
     check_all(&set(&schema, last), "intervals");
 }
 
-/// A port that is absent is in no range, even up to the largest port, and in rules that leave it open.
+/// An absent port is in no range, even one up to the largest port; rules that leave the port open still match.
 #[test]
 fn absent_ports_beside_the_largest_one() {
     let text = "family ipv4\ndeny dport 65535\npermit sport { 0, 7, 65535 } proto 6\npermit proto 1\n\
@@ -75,7 +77,7 @@ fn numbers_of_starts_of_a_tree() {
     for count in [15, 16, 17, 272, 273u32] {
         // Ranges are nested and end with the word, so that each has a start of its own, and the last is the largest.
         let start = |at: u32| if at + 1 == count { u32::MAX } else { 9 + at * 1000 };
-        // The last one says something about the lower word, too.
+        // The last range constrains the lower word, too.
         let wide = |at: u32| {
             let lo = if at + 1 == count { 0xFFFF << 32 | 7 } else { u128::from(at + 1) << 32 };
             (1, Test::Range { lo, hi: (1 << 48) - 1 })
@@ -160,7 +162,7 @@ fn masks_in_each_byte() {
     }
 }
 
-/// Values that are in no hash table have the rules that leave the field open, or none.
+/// A value that is in no hash table matches the rules that leave the field open, or none.
 #[test]
 fn values_that_no_rule_names() {
     let schema = schema(&[32, 32], Kind::Exact);
@@ -229,7 +231,7 @@ fn better_matches_are_kept() {
     }
 }
 
-/// Numbers of rules at the border of a second word of the summary of lines, in every form and with every end of a merge.
+/// Numbers of rules at which the summary of lines gets a second word, in every form and with every end of a merge.
 #[test]
 fn borders_of_words_of_summaries() {
     let schema = schema(&[16, 16], Kind::Range);

@@ -154,7 +154,7 @@ fn a_sparse_vector_as_documented() {
     assert_eq!(words[10..13], [1 << 3, 1 << 6, 1 << 32]);
 }
 
-/// Sets of products are equal rows whichever way they came about, and their intersection is one, too.
+/// Equal sets of products have equal rows, however they were made, and also as intersections.
 #[test]
 fn rows_of_equal_sets_are_equal() {
     let products = 200;

@@ -1,4 +1,4 @@
-//! Traffic that is meant to be slow, and how near trees come to the optimal ones.
+//! Traffic that is meant to be slow, and comparisons of trees with the optimal ones.
 
 use super::*;
 
@@ -136,7 +136,7 @@ fn deepest(shape: &Shape, count: usize) -> Vec<u32> {
     depths.iter().take(count).map(|&(start, _)| start + 1).collect()
 }
 
-/// Popularities that rise with the key make a list of the paper's tree, and never of a defended one.
+/// Popularities that rise with the key turn the paper's tree into a list, but never a defended one.
 #[test]
 fn rising_popularities_lengthen_the_papers_walks_only() {
     let mut weights = zipf(NODES as usize, 9.5);
@@ -158,7 +158,7 @@ fn rising_popularities_lengthen_the_papers_walks_only() {
     }
 }
 
-/// One who reads the shape and sends its deepest nodes is served nearly as by a balanced tree.
+/// An attacker who reads the shape and sends its deepest nodes gets walks little longer than those of a balanced tree.
 #[test]
 fn reading_the_shape_does_not_pay() {
     for config in defended() {
@@ -199,7 +199,7 @@ fn a_list_built_on_purpose_does_not_pay() {
         let (mut run, mut random) = (Run::new(NODES, &config), Random(6));
         let mut targets = Vec::new();
         let mean = run.mean(500_000, |shape, packet| {
-            // Node by node, each with more hits than the one before.
+            // One node after the other, each hit more often than the one before.
             if packet < 250_000 {
                 return 10 * (f64::from(packet * 4).sqrt() as u32 % NODES);
             }
@@ -212,7 +212,7 @@ fn a_list_built_on_purpose_does_not_pay() {
     }
 }
 
-/// Settled trees are near the optimal ones over traffic whose popularity says nothing of the order.
+/// Settled trees are near the optimal ones if the popularity of a value does not depend on its position in the order.
 #[test]
 fn settled_trees_are_near_the_optimal() {
     for turns in [Turns::Popularity, Turns::Subtrees] {
@@ -233,7 +233,7 @@ fn settled_trees_are_near_the_optimal() {
     }
 }
 
-/// A change of traffic shows within as many packets as counters remember.
+/// With halving, a tree adapts sooner to a change of traffic.
 #[test]
 fn halving_forgets_former_traffic() {
     let mut means = Vec::new();

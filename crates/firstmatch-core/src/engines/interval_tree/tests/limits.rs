@@ -33,7 +33,9 @@ fn explosions_are_refused_early() {
     }
 }
 
-/// An engine with as many intervals, but other bounds, does not take the scratch.
+/// A scratch fits only the engine that made it.
+///
+/// Another engine replaces it before its lookup, even with equally many intervals.
 #[test]
 fn scratches_know_their_engine() {
     let of = |port: u128| build(&set(&Schema::ipv4(), [vec![(3, Test::Value(port))]]), &Config::default());

@@ -75,7 +75,7 @@ fn rules_beyond_the_first_word_of_blocks_are_found() {
     }
 }
 
-/// Masks decide after the intersection, where the hull of a region is wider than its mask.
+/// Masks are tested after the intersection if the interval of a region is wider than its mask.
 #[test]
 fn masks_are_tested_beside_intervals() {
     let fields = [0, 1].map(|at| Field::new(&format!("f{at}"), 8, Kind::Mask, None)).into();
@@ -130,7 +130,7 @@ fn corners_answer_as_linear_search() {
     assert_eq!(engine.words[3].starts[..], [0, 65_536]);
 }
 
-/// Better matches that are known before stay.
+/// A better match from before the lookup is kept.
 #[test]
 fn better_matches_stay() {
     let set = set(&Schema::ipv4(), [vec![(3, Test::Value(80))], vec![], vec![(3, Test::Value(80))]]);

@@ -26,7 +26,7 @@ fn trees_of_one_word_answer_as_a_whole_walk() {
     }
 }
 
-/// A tree turns as those of a whole lookup that never leaves early: rotations, edges and reconstructions are the same.
+/// A tree of one word has the same rotations, edges and reconstructions as in whole lookups that never stop early.
 #[test]
 fn a_tree_of_one_word_turns_as_that_of_a_scratch() {
     let set = &sets()[1];

@@ -100,7 +100,7 @@ fn hit(shape: &mut Shape, starts: &[u32], key: u32) -> u32 {
     walked.edges
 }
 
-/// A node is turned at the hit by which it leads its parent, once a hit.
+/// A node is turned at the hit with which it takes the lead over its parent, and at most once per hit.
 #[test]
 fn a_popular_node_rises() {
     let mut tree = shape(&STARTS, &Config::paper());
@@ -127,7 +127,7 @@ fn a_threshold_of_ten_waits_for_a_lead_of_ten() {
     assert_eq!((tree.counters().rotations, tree.root), (1, 4));
 }
 
-/// A node far above its parent rises, too: equality alone would leave it for ever.
+/// A node whose hits are far above its parent's is turned, too; a test for equality would never turn it.
 #[test]
 fn a_node_beyond_the_threshold_rises() {
     let mut tree = shape(&STARTS, &Config::paper());
@@ -149,7 +149,7 @@ fn a_rotation_below_the_root_keeps_all_links() {
     }
 }
 
-/// Hits of both subtrees decide where counters are of subtrees: what sinks is hit less than what rises.
+/// With counters of subtrees, a node is turned if the rising part was hit more than the sinking part.
 #[test]
 fn subtrees_turn_where_more_rises_than_sinks() {
     let config = Config { turns: Turns::Subtrees, ..Config::paper() };
@@ -232,7 +232,7 @@ fn full_counters_are_halved() {
     assert_eq!(sums.counters().halvings, 1);
 }
 
-/// One header for ever takes one node a word.
+/// If all packets have one header, a lookup visits one node per word.
 #[test]
 fn one_header_for_ever_is_at_the_roots() {
     for config in [Config::paper(), Config::default()] {
