@@ -62,7 +62,7 @@ struct Counter {
     tests: u64,
     node_lines: u64,
     node_pages: u64,
-    /// Lines and pages of the walk at hand.
+    /// Lines and pages of the current walk.
     lines: Vec<u32>,
     pages: Vec<u32>,
 }
@@ -102,9 +102,10 @@ impl Touches for &mut Vec<usize> {
 }
 
 impl CutTree {
-    /// Returns where the nodes lie that the lookup of a key reads: bytes from the first node on, 16 for each, in order.
+    /// Returns the offset of each node that the lookup of a key reads, in order.
     ///
-    /// A simulator of caches can go by them. For several keys, it is the walk of the first.
+    /// Offsets count bytes from the first node on, 16 per node. A cache simulator can use them. If there are several
+    /// keys, only the first is looked up.
     ///
     /// # Panics
     /// If there is no key.
@@ -132,8 +133,8 @@ impl CutTree {
 
 /// Looks keys up one by one, and counts the steps.
 ///
-/// `node lines` and `node pages` are different lines and pages of a walk; `lines` are those of nodes, of whole blocks
-/// and of the match.
+/// `node lines` and `node pages` count each line and page of nodes once per walk. `lines` counts the lines of nodes, of
+/// whole blocks and of the match.
 pub(super) fn count(engine: &CutTree, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
     let mut counter = Counter { page_nodes: engine.page_nodes as u32, ..Counter::default() };
     let mut found = 0;

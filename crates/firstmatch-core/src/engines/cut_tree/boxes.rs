@@ -39,7 +39,8 @@ pub(super) fn ones(bits: u32) -> u32 {
 
 /// Regions as the tree sees them, in order of rank.
 ///
-/// The tree has no value for an absent field: it takes the way of the largest value. Lists test the true word.
+/// The tree has no value for an absent field: a key without the field takes the path of the largest value. Lists test
+/// the true word.
 pub(super) struct Ranges<'a> {
     pub(super) set: &'a Lowered,
     /// Largest value of each word that the tree sees.
@@ -110,8 +111,8 @@ impl<'a> Ranges<'a> {
 
     /// Whether `first`, which comes before `second`, holds all keys of `second` in a box.
     ///
-    /// A packet without a field takes the way of its largest value, so a region for all values does not cover one that
-    /// takes packets without the field, too.
+    /// A packet without a field takes the path of its largest value. So a region for all values does not cover a region
+    /// that also takes packets without the field.
     pub(super) fn covers(&self, first: u32, second: u32, sides: &[Side]) -> bool {
         let (a, b) = (self.region(first), self.region(second));
         let is_inside = sides.iter().enumerate().all(|(word, side)| {

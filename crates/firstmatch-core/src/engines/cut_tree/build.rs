@@ -11,13 +11,13 @@ use crate::engine::budget::Visits;
 use crate::engines::shared::BLOCK;
 use crate::schema::Source;
 
-/// Bytes that the engine keeps of a root beside its node.
+/// Bytes that the engine keeps for a root in addition to its node.
 pub(super) const ROOT_BYTES: usize = size_of::<u32>();
-/// Number of nodes in a row whose cuts find no room after which no other is tried.
+/// Number of nodes in a row whose cuts found no room after which cutting ends.
 const REFUSED_IN_A_ROW: usize = 256;
-/// Number of regions below which a class of regions has no tree of its own.
+/// Classes of fewer regions get no tree of their own.
 const LEAST_CLASS: usize = 64;
-/// Number of regions of a list that others are compared with to see whether they are covered.
+/// Maximum number of regions of a list that may cover later ones; no more are compared.
 const COVERING: usize = 64;
 /// Number of references per region above which regions are separated into several trees.
 const COPIED: usize = 8;
@@ -32,7 +32,7 @@ pub(super) struct Draft {
     pub(super) list: Option<u32>,
     /// Group of its children.
     pub(super) group: Option<u32>,
-    /// Earlier node of the same group whose subtree serves this one, too.
+    /// Earlier node of the same group whose subtree this node shares.
     pub(super) alias: Option<u32>,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Grown {
 #[derive(Default)]
 pub(super) struct Lists {
     numbers: HashMap<Rc<[u32]>, u32>,
-    /// List and number of its users by number; without users it is empty.
+    /// Each list, by number, with its number of users. A list without users is empty.
     of: Vec<(Rc<[u32]>, usize)>,
     free: Vec<u32>,
     /// Number of blocks of all lists.
@@ -179,7 +179,7 @@ pub(super) fn grow(ranges: &Ranges<'_>, config: &Config, cap: usize, block_bytes
         return one;
     }
     let classes = separated(ranges, &all, config.trees.min(4));
-    // Blocks of more lists may not fit where those of one do.
+    // The blocks of several lists may not fit although those of one list do.
     let blocks: usize = classes.iter().map(|class| class.len().div_ceil(BLOCK)).sum();
     let nodes = (classes.len() * NODE_BYTES).next_multiple_of(64) + (classes.len() - 1) * ROOT_BYTES;
     let fits = blocks * block_bytes + nodes <= cap;
@@ -321,7 +321,7 @@ impl Builder<'_> {
                 self.remove_covered(list, &cell_sides(sides, cuts, cell));
             }
         }
-        // The new lists come before the old one goes, so that equal ones stay.
+        // The new lists are added before the old one is released, so that an equal list is kept.
         let numbers: Vec<Option<u32>> = lists.iter().map(|list| self.grown.lists.add(list)).collect();
         let kept = self.grown.lists.add(&kept);
         self.grown.lists.release(Some(own));
@@ -365,7 +365,7 @@ impl Builder<'_> {
         if kept.len() < self.config.min_push { (Vec::new(), list.to_vec()) } else { (kept, spread) }
     }
 
-    /// Leaves regions out that one of the first regions of a cell covers there.
+    /// Removes regions that one of the first regions of the cell covers there.
     fn remove_covered(&self, list: &mut Vec<u32>, sides: &[Side]) {
         let mut kept: Vec<u32> = Vec::with_capacity(list.len());
         for &rank in &*list {
@@ -378,7 +378,7 @@ impl Builder<'_> {
         *list = kept;
     }
 
-    /// Whether the same regions lie in two boxes in the same way, so that equal trees divide them.
+    /// Whether the regions lie in both boxes in the same way, so that both get the same subtree.
     fn is_alike(&self, list: &[u32], sides: &[Side], others: &[Side]) -> bool {
         self.visits.add(list.len());
         sides.iter().zip(others).enumerate().all(|(word, (side, other))| {
@@ -387,7 +387,7 @@ impl Builder<'_> {
                 (lo - side.base, hi - side.base)
             };
             let cap = self.ranges.caps[word];
-            // Packets without the field go to the end of a word, where other regions may be covered.
+            // Packets without the field take the path of the largest value, where other regions may be covered.
             let same_end = !self.config.remove_covered || (side.last() >= cap) == (other.last() >= cap);
             let is_same = side == other || list.iter().all(|&rank| relative(rank, *side) == relative(rank, *other));
             side.bits == other.bits && same_end && is_same
@@ -395,7 +395,7 @@ impl Builder<'_> {
     }
 }
 
-/// Returns given cuts as far as a box has the words and bits.
+/// Returns the given cuts that a box has words and bits for.
 fn possible(given: &[(usize, u32)], sides: &[Side]) -> Vec<Cut> {
     let mut cuts: Vec<Cut> = Vec::new();
     for &(word, bits) in given {

@@ -19,7 +19,7 @@ pub(super) struct Cut {
     pub(super) bits: u32,
 }
 
-/// Length of the longest list of the cells of a cut, and the sum of all.
+/// Length of the longest list of the cells of a cut, and the sum of the lengths of all lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Tally {
     pub(super) longest: usize,
@@ -33,8 +33,8 @@ pub(super) fn cells(cuts: &[Cut]) -> usize {
 
 /// Calls `visit` with each cell that a region reaches; cells that contradict its value under a mask are left out.
 ///
-/// The part of the first word leads in the number of a cell. For example, of cuts into 4 and 2 parts the third part of
-/// the first word and the second of the other are cell 2 · 2 + 1 = 5.
+/// The part of the first word is the most significant in the number of a cell. For example, with cuts into 4 and 2
+/// parts, part 2 of the first word and part 1 of the second are cell 2 · 2 + 1 = 5.
 pub(super) fn reached(ranges: &Ranges<'_>, rank: u32, sides: &[Side], cuts: &[Cut], mut visit: impl FnMut(usize)) {
     let (mut first, mut last, mut shifts) = ([0; MOST_CUTS], [0; MOST_CUTS], [0; MOST_CUTS]);
     for (at, cut) in cuts.iter().enumerate() {
@@ -125,7 +125,7 @@ impl Node<'_> {
         self.sides[word].bits.min(MOST_BITS)
     }
 
-    /// Cuts one word: the cells of each are doubled while references and cells stay in bounds.
+    /// Cuts one word. For each word, the cells are doubled while references and cells stay in bounds.
     fn hicuts(&self, unique: &[usize]) -> Vec<Cut> {
         let count = self.list.len();
         let most = (self.config.space_factor * count as f64) as usize;
@@ -151,7 +151,7 @@ impl Node<'_> {
         best.into_iter().map(|(_, cut)| cut).collect()
     }
 
-    /// Cuts the words of most different intervals; all words if these do not help.
+    /// Cuts the words with the most different intervals, or all words if these do not help.
     fn hypercuts(&self, unique: &[usize]) -> Vec<Cut> {
         let mean = unique.iter().sum::<usize>() as f64 / unique.len() as f64;
         let mut words: Vec<usize> = (0..unique.len()).filter(|&word| unique[word] > 1).collect();
@@ -161,9 +161,10 @@ impl Node<'_> {
         if found.is_empty() && words.len() > candidates.len().min(MOST_CUTS) { self.doubled(&words, 5) } else { found }
     }
 
-    /// Adds one bit after another, each to the word with the least longest list then, and returns the last gain.
+    /// Adds one bit after another to the cuts, and returns the cuts of the last gain.
     ///
-    /// It ends after `patience` additions without a gain, or where the cells or references exceed their bounds.
+    /// Each bit goes to the word whose longest list is then shortest. It ends after `patience` additions without a
+    /// gain, or when cells or references exceed their bounds.
     fn doubled(&self, words: &[usize], patience: usize) -> Vec<Cut> {
         let count = self.list.len();
         let most_cells = (self.config.space_factor * (count as f64).sqrt()).max(2.0);
@@ -198,8 +199,8 @@ impl Node<'_> {
 
     /// Cuts the word whose differing regions lie in the smallest part of the box down to that part.
     ///
-    /// For example, ports 1 to 200 beside a wildcard look alike until seven cuts are made: the hull of those that do
-    /// not fill the box has 8 of 16 bits, so the word is cut by seven bits at once.
+    /// For example, with a rule for each port from 1 to 200 and a wildcard, cuts of a few bits leave all rules in one
+    /// cell. The hull of the rules that do not fill the box has 8 of 16 bits, so the word is cut by seven bits at once.
     fn zoom(&self, unique: &[usize]) -> Vec<Cut> {
         let mut best: Option<(u32, usize, Cut)> = None;
         for (word, _) in unique.iter().enumerate().filter(|(_, unique)| **unique > 1) {

@@ -17,7 +17,7 @@ pub struct Config {
     pub simd: Option<Level>,
     /// Choice of the words that a node cuts.
     pub method: Method,
-    /// Largest number of regions in the list of a leaf, where cuts can keep it.
+    /// Largest number of regions in the list of a leaf, unless no cut can reach it.
     pub binth: usize,
     /// Factor that limits the cells of a node.
     ///
@@ -30,13 +30,13 @@ pub struct Config {
     pub dimension: Dimension,
     /// Whether regions that fill all cut words of a node are kept there instead of in every cell.
     pub push: bool,
-    /// Number of such regions from which they are kept at the node.
+    /// Minimum number of such regions for which the node keeps them.
     pub min_push: usize,
     /// Whether cells with equal subtrees share them.
     pub merge: bool,
     /// Whether a node cuts the smallest box around its regions instead of its whole cell.
     pub compact: bool,
-    /// Whether a region that earlier ones of a cell cover is left out there.
+    /// Whether a region is left out of a cell where an earlier region covers it.
     pub remove_covered: bool,
     /// Whether a word is cut down to the part where regions differ, if no other cut helps.
     pub zoom: bool,
@@ -47,13 +47,13 @@ pub struct Config {
     pub walk: Walk,
     /// Order of the nodes in memory.
     pub layout: Layout,
-    /// Bytes of a page that the layouts and the counts of lookups go by.
+    /// Bytes of a page, for the layouts and for the counts of lookups.
     pub page_bytes: usize,
-    /// Bytes that nodes and lists may take, per region of an IPv4 5-tuple; other schemas get more as their blocks do.
+    /// Bytes that nodes and lists may take per region of an IPv4 5-tuple; in other schemas, in proportion to blocks.
     pub region_bytes: usize,
     /// Bytes that nodes and lists may take beyond that.
     pub extra_bytes: usize,
-    /// Largest number of region visits of a build, per region; then cutting ends.
+    /// Largest number of region visits per region of a build, after which cutting ends.
     pub visits: usize,
     /// Cuts of the nodes that are cut first, each of a key word into 2<sup>bits</sup> parts; further cuts are chosen.
     ///
@@ -65,16 +65,16 @@ pub struct Config {
 /// Choice of the words that a node cuts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
-    /// One word a node.
+    /// One word per node.
     HiCuts,
-    /// Up to four words a node.
+    /// Up to four words per node.
     HyperCuts,
 }
 
 /// Word that HiCuts cuts; the dissertation has both rules (section 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dimension {
-    /// Word whose cells have the least longest list.
+    /// Word whose longest list of a cell is shortest.
     ShortestList,
     /// Word with the most different intervals.
     MostUnique,
@@ -121,7 +121,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Bytes of a node while the trees grow, with what layouts in blocks leave unused.
+    /// Bytes of a node while the trees grow, including the bytes that layouts in blocks leave unused.
     ///
     /// On generated rule sets pages left less than 1 % unused, and pages with lines about 10 %.
     pub(super) fn layout_bytes(&self) -> usize {

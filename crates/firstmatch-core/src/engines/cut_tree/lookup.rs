@@ -8,7 +8,7 @@ use crate::raw::{Isa, Kernel, dispatch};
 
 /// Number of keys that walk side by side.
 const SIDE_BY_SIDE: usize = 16;
-/// Number of lists that wait to be tested.
+/// Maximum number of lists that wait to be tested.
 const NOTES: usize = 128;
 
 /// Observer of the nodes and blocks that a walk reads.
@@ -193,7 +193,7 @@ fn several<I: Isa>(isa: I, engine: &CutTree, keys: Keys<'_>, best: &mut [u32]) {
     }
 }
 
-/// Tests the lists that keys have met.
+/// Tests the lists that keys have met on their walks.
 #[inline(always)]
 fn flush<I: Isa>(isa: I, engine: &CutTree, keys: Keys<'_>, notes: &[(u8, u32)], best: &mut [u32]) {
     for &(key, list) in notes {

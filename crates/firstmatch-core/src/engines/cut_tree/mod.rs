@@ -3,30 +3,30 @@
 //! # Idea
 //! An inner node cuts its box of the key space into 2<sup>k</sup> equal cells, and a key goes to the cell that holds it.
 //! A leaf holds the few regions that touch its cell, in order of priority, which are tested eight at a time. HiCuts cuts
-//! one key word a node, HyperCuts up to four at once.
+//! one key word per node, HyperCuts up to four at once.
 //!
 //! For example, with regions for ports 0 to 99 and for port 80 beside a wildcard, a first node cuts ports into 128 cells
 //! of 512 ports. The first cell has all three regions, each other cell the wildcard alone, and equal lists are stored
 //! once.
 //!
 //! A region that spans several cells is copied into each. Memory is therefore the weakness, and the build counts bytes
-//! while it cuts: the longest list is cut first, under a cap ([`Config::region_bytes`]), so that the worst case was
-//! reduced first when bytes run out. A build fails only if a single list of all regions is too large.
+//! while it cuts, under a cap ([`Config::region_bytes`]). The longest list is cut first, so that the bytes go to the
+//! worst case first. A build fails only if a single list of all regions is too large.
 //!
-//! Where one tree would copy regions often, they are separated by whether source and destination are wide, into up to
-//! four trees. Each lookup goes through all of them, the one with the best rank first.
+//! If one tree would copy regions often, they are separated by whether source and destination are wide, into up to
+//! four trees. A lookup goes through the trees in order of their best ranks, while they can improve its match.
 //!
 //! # Choice of cuts
 //! - *HyperCuts* takes the words with at least as many different intervals as the mean over all words, four at most. It
-//!   adds a bit at a time to the word whose cells then have the least longest list, while cells are at most
+//!   adds a bit at a time, each to the word whose longest list of a cell is then shortest, while cells are at most
 //!   `space_factor` · √n for n regions. After two additions without a gain it goes back to the last gain.
 //! - *HiCuts* doubles the cells of each word while references and cells are at most `space_factor` · n. It takes the
-//!   word with the least longest list, or the one with the most different intervals ([`Dimension`]).
+//!   word whose longest list is shortest, or the one with the most different intervals ([`Dimension`]).
 //! - If nothing helps although intervals differ, *zoom* cuts one word down to the part where they differ.
 //!
 //! Before it is cut, a box is compacted to the smallest aligned one around its regions. Cells with the same regions in
-//! the same relative places share their subtree. Packets without a field take the way of its largest value, because
-//! lists test the true word.
+//! the same relative places share their subtree. Packets without a field take the path of its largest value; this is
+//! safe, because lists test the true word.
 //!
 //! # Layout in memory
 //! A node has 16 bytes for every schema; the children of a node lie together:
@@ -46,9 +46,10 @@
 //! pages and cache lines. Where the gaps of pages do not fit the cap, nodes lie depth first.
 //!
 //! # Cost
-//! A lookup visits one node a level of each tree and the lists on its way. `stats` has the most tests and lines. A list
-//! ends at the first block whose ranks cannot improve the answer. In trees of at least 2 MiB sixteen keys walk side by
-//! side; a smaller tree is faster key by key, because the processor overlaps such lookups by itself.
+//! A lookup visits one node per level of each tree, and the lists of these nodes. `stats` has the maximum numbers of
+//! tests and lines. A list ends at the first block whose ranks cannot improve the answer. In trees of at least 2 MiB
+//! sixteen keys walk side by side; a smaller tree is faster key by key, because the processor overlaps such lookups by
+//! itself.
 //!
 //! A build makes at most [`Config::visits`] visits per region, and holds the lists of leaves, their boxes and the cells
 //! of one node at a time: at most 2<sup>24</sup> references.
@@ -67,7 +68,7 @@
 //! - Boxes are aligned, so a node needs no division. The dissertation's may have any bounds.
 //! - The cap on memory and the bound on visits stay on in [`Config::paper`], because some rule sets would take all memory
 //!   otherwise.
-//! - A covered region is looked for among the first 64 regions of a cell alone.
+//! - Only the first 64 regions of a cell are tested for covering a later one.
 //! - Separation, zoom, growth limits, the order of cuts by length, and shared subtrees are ours; `Config::paper` turns
 //!   the first three off.
 
@@ -131,7 +132,7 @@ impl Engine for CutTree {
         lookup::improve(self, keys, best);
     }
 
-    /// Counts nodes, blocks, tests, and lines and pages of nodes, as keys one by one meet them.
+    /// Counts nodes, blocks, tests, and lines and pages of nodes, for keys that are looked up one by one.
     fn count(&self, _scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
         access::count(self, keys, best)
     }

@@ -10,16 +10,17 @@ use crate::engine::{Match, Overlaps, Probe};
 use crate::engines::shared::BLOCK;
 use crate::rule::Region;
 
-/// Node with the box, as far as it lies below: an interval of the low bits of each word.
+/// Node with the part of the box that lies in it: an interval of the low bits of each word.
 ///
-/// These are enough, because a node cuts low bits only. So a subtree that several cells share is walked the same way.
+/// The low bits are enough, because nodes below cut no others. So a subtree that several cells share is walked in the
+/// same way from each of them.
 struct Step {
     node: u32,
     lo: Box<[u32]>,
     hi: Box<[u32]>,
 }
 
-/// Goes through the nodes without stopping, so that a cursor is 0 alone.
+/// Goes through the nodes without stopping, so that the only cursor is 0.
 impl Overlaps for CutTree {
     fn visit(
         &self,
@@ -40,7 +41,7 @@ impl Overlaps for CutTree {
             let mut walked = HashSet::new();
             while let Some(step) = steps.pop() {
                 let node = self.node(step.node);
-                // Children that were merged lead to the same nodes, and a leaf has the same list whatever the box is.
+                // Merged children lead to the same nodes, and a leaf has the same list for any box.
                 let is_leaf = CutTree::cuts(node).next().is_none();
                 let bounds = if is_leaf { Default::default() } else { (step.lo.clone(), step.hi.clone()) };
                 if !walked.insert((if is_leaf { NO_LIST } else { node[0] }, node[1], bounds)) {
@@ -91,7 +92,7 @@ impl CutTree {
                 if !probe.takes(found.priority.0) || seen[rank / 64] >> (rank % 64) & 1 != 0 {
                     continue;
                 }
-                // The box never grows, so that a region beside it stays there.
+                // The box never grows, so that a region outside it stays outside.
                 seen[rank / 64] |= 1 << (rank % 64);
                 probe.tested += 1;
                 columns.read(block, at, &mut row, |region| {

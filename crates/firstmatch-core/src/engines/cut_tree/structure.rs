@@ -1,4 +1,4 @@
-//! The built trees: nodes, blocks of regions, and what is known of them.
+//! The built trees: nodes, blocks of regions, and facts about them.
 
 use super::boxes::Ranges;
 use super::build::{Grown, ROOT_BYTES, grow};
@@ -11,11 +11,11 @@ use crate::raw::{LINE_WORDS, Level, Line, word, words, words_mut};
 use crate::rule::Lowered;
 use crate::schema::Schema;
 
-/// First block of a node without a list.
+/// Stands for the first block of a node without a list.
 pub(super) const NO_LIST: u32 = u32::MAX;
 /// Bit of the first rank of a block that ends its list.
 pub(super) const LAST: u32 = 1 << 31;
-/// Bytes of a tree from which batches are interleaved.
+/// Batches walk interleaved in trees of at least this many bytes.
 ///
 /// On an AMD EPYC with second-level caches of 1 MiB, interleaved walks took 1.0 to 1.2 times as long up to 1.7 MiB, 0.8 to
 /// 1.0 times at 2 MiB, and 0.4 to 0.7 times from 5 MiB on; as long at any size where lists are long, as of firewalls.
@@ -51,7 +51,7 @@ pub(super) struct Facts {
     pub(super) lists: usize,
     pub(super) references: usize,
     pub(super) refused: usize,
-    /// Number of levels, the roots counting one.
+    /// Number of levels, including that of the roots.
     pub(super) height: usize,
     pub(super) longest: usize,
     pub(super) worst_tests: usize,
@@ -168,7 +168,7 @@ impl CutTree {
 
     /// Returns the place of the first node of each group, and the number of places.
     ///
-    /// Where the gaps of pages would exceed the cap, nodes lie depth first, which leaves none.
+    /// If the gaps of pages would exceed the cap, nodes lie depth first, which leaves no gaps.
     fn placed(grown: &Grown, layout: Layout, page_nodes: usize, cap: usize, block_lines: usize) -> (Vec<usize>, usize) {
         let mut groups: Vec<Group> =
             grown.groups.iter().map(|group| Group { nodes: group.count as usize, below: Vec::new() }).collect();
@@ -191,14 +191,14 @@ impl CutTree {
         &words(&self.nodes).as_chunks::<NODE_WORDS>().0[index as usize]
     }
 
-    /// Returns the cuts of a node, each with its word, the bits below it and its own.
+    /// Returns the cuts of a node: for each its word, the number of bits below it, and its number of bits.
     #[inline(always)]
     pub(super) fn cuts(node: &[u32; NODE_WORDS]) -> impl Iterator<Item = (usize, u32, u32)> + use<> {
         let mut cuts = word([node[2], node[3]]);
         std::iter::from_fn(move || {
             let own = (cuts as usize & 0xFF, cuts as u32 >> 8 & 31, cuts as u32 >> 13 & 7);
             cuts >>= 16;
-            // A cut has a bit at least, so that 0 ends them.
+            // A cut has at least one bit, so that 0 ends the cuts.
             (own.2 != 0).then_some(own)
         })
     }
@@ -266,9 +266,9 @@ fn write_block(columns: Columns<'_>, block: &mut [u32], ranks: &[u32], set: &Low
     }
 }
 
-/// Returns what is known of the trees: sizes, and the worst case of a lookup.
+/// Returns facts about the trees: sizes, and the worst case of a lookup.
 fn facts(grown: &Grown, block_lines: usize, roots: usize, set: &Lowered, config: &Config) -> Facts {
-    /// Most that a walk from a node on meets.
+    /// Maxima over all walks from a node on.
     #[derive(Clone, Copy, Default)]
     struct Most {
         tests: usize,

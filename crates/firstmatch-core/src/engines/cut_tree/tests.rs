@@ -65,12 +65,12 @@ fn the_tree_of_table_3_1() {
         let counts = engine.count(&mut (), &keys.keys(), &mut best);
         (best[0].map(|found| found.rule.slot() + 1), counts.get("node pages"))
     };
-    // Both packets are rule 4's; the one of the figure goes through the oversized cell.
+    // Both packets match rule 4; the packet of the figure goes through the oversized cell.
     assert_eq!((pages([10, 5]), pages([0, 3])), ((Some(4), Some(2)), (Some(4), Some(1))));
     check(&engine, &set, &all_packets(), "all packets");
 }
 
-/// The cell of a region is the concatenation of its parts, the first cut leading.
+/// The number of a cell is the concatenation of its parts, with the first cut most significant.
 #[test]
 fn regions_reach_the_cells_that_they_touch() {
     let set = table_3_1();
@@ -85,7 +85,7 @@ fn regions_reach_the_cells_that_they_touch() {
     assert_eq!(cells, want);
 }
 
-/// Intervals that are equal in all words are told apart by no cut, and a node takes the words of most intervals.
+/// No cut separates regions that are equal in all words, and a node takes the words with the most intervals.
 #[test]
 fn cuts_take_the_words_that_differ_most() {
     let set = table_3_1();
@@ -117,7 +117,7 @@ fn equal_lists_are_not_equal_subtrees() {
     check(&engine, &set, &all_packets(), "equal lists");
 }
 
-/// Given cuts are taken as far as a box has the words and bits; the rest is chosen.
+/// Given cuts are taken if the box has the words and bits; other cuts are chosen.
 #[test]
 fn given_cuts_need_words_and_bits() {
     let set = table_3_1();
@@ -267,7 +267,7 @@ fn blocks_save_pages_and_lines() {
     assert!(pages[0] / pages[1] < 0.9 * breadth[0] / breadth[1], "{breadth:?}, {pages:?}");
 }
 
-/// Rules that no cut tells apart are one leaf, whatever their number, and ports of a small range are found beside a wildcard.
+/// Any number of rules that no cut separates are one leaf. Ports of a small range are separated from a wildcard.
 #[test]
 fn corners() {
     let schema = Schema::ipv4();
@@ -293,7 +293,7 @@ fn corners() {
     }
 }
 
-/// Packets without a port go the way of the largest port, and rules for all ports do not hold them.
+/// Packets without a port take the path of the largest port, and rules for all ports do not hold them.
 #[test]
 fn absent_fields_reach_their_rules() {
     let schema = Schema::ipv4();
@@ -314,7 +314,7 @@ fn absent_fields_reach_their_rules() {
     }
 }
 
-/// A budget is kept to the byte; a build fails below the need of a single list alone, with both numbers.
+/// A budget is kept to the byte. A build fails only if a single list exceeds it, and the error has both numbers.
 #[test]
 fn no_budget_makes_a_build_fail_but_one_below_a_lone_list() {
     let all = &sets()[1];
@@ -347,7 +347,7 @@ fn growing_bounds_its_work() {
     assert!(short.is_cut_short && less < made / 2, "{less} of {made}");
 }
 
-/// Overlaps are those of a scan, each once, by the trees and by `linear`, and a bound leaves out what it should.
+/// The trees and `linear` visit the same overlapping regions as a scan, each once and only up to the bound.
 #[test]
 fn overlapping_regions_are_those_of_a_scan() {
     let mut found_many = 0;

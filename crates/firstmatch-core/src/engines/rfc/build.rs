@@ -50,7 +50,7 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
     built
 }
 
-/// Builds the engine by one plan, and adds to `known` what the tables showed before one exceeded the budget.
+/// Builds the engine by one plan, and adds to `known` the facts about the tables before one exceeded the budget.
 fn build_once(
     set: &Lowered,
     config: &Config,
@@ -101,7 +101,7 @@ fn build_once(
     })
 }
 
-/// Returns the tree of tables, with as many bytes as it needs at least, or exactly where that is known.
+/// Returns the tree of tables, with the number of bytes that it needs, or a lower bound if that is not known.
 fn planned(
     set: &Lowered,
     config: &Config,
@@ -151,7 +151,7 @@ fn is_of_paper(schema: &Schema, config: &Config) -> bool {
     config.leaves == LeafKind::Chunks && is_five_tuple
 }
 
-/// Products, leaves and what prunes their lists.
+/// Products, leaves, and the sets by which lists are pruned.
 pub(super) struct Start {
     pub(super) products: Products,
     pub(super) made: Vec<Made>,
@@ -160,7 +160,7 @@ pub(super) struct Start {
 
 /// Returns the products over all columns, and at least two leaves.
 ///
-/// Leaves that say nothing are left out, unless the paper's tree needs them.
+/// Leaves that neither separate values nor exclude a product are left out, unless the paper's tree needs them.
 pub(super) fn leaves_of(set: &Lowered, config: &Config, room: &Room<'_>) -> Result<Start, BuildError> {
     let schema = set.schema();
     let chunks = config.leaves == LeafKind::Chunks;
@@ -192,7 +192,7 @@ pub(super) fn leaves_of(set: &Lowered, config: &Config, room: &Room<'_>) -> Resu
         }
     }
     if let Some(cover) = &mut cover {
-        // A leaf that says nothing is never still to come.
+        // A leaf that was left out is not among the leaves still to come.
         let mut counts = vec![0; products.intervals.len()];
         made.iter().flat_map(|made| &made.part.over).for_each(|&column| counts[column] += 1);
         cover.set_leaves(counts);
@@ -215,7 +215,7 @@ impl Slots {
         self.parts[slot].take().expect("a slot is joined once")
     }
 
-    /// Returns what the next table, of these slots, is called in errors.
+    /// Returns the name in errors of the next table, which joins the slots of `operands`.
     fn name(&self, operands: &Operands) -> String {
         let slots = operands.slots.iter().chain(&operands.third);
         let classes = slots.map(|&slot| self.parts[slot].as_ref().map_or(0, Part::len).to_string());
@@ -292,10 +292,10 @@ impl Making<'_> {
         rules
     }
 
-    /// Builds a table of some slots, whose classes it takes.
+    /// Builds a table that joins some slots, and takes their classes out of `slots`.
     ///
-    /// `rules` has the entry of each product, if the table is the last one. `rest` is the number of bytes of this and all
-    /// later tables, or 0 if it is not known.
+    /// `rules` has the entry of each product, if the table is the last one. `rest` is the number of bytes of this and
+    /// all later tables, or 0 if it is not known.
     fn table(
         &self,
         rules: Option<&[u32]>,
@@ -416,7 +416,7 @@ impl Making<'_> {
     }
 }
 
-/// Returns a row of `length` entries: those beyond its own have the value of its last, so that they begin no run.
+/// Returns a row padded to `length` entries with its last value, so that the padding begins no run.
 fn filled(row: &[u32], length: usize) -> Cow<'_, [u32]> {
     if row.len() == length {
         return Cow::Borrowed(row);

@@ -38,7 +38,7 @@ impl Column {
 
 /// Returns the columns of a schema, and the products over them.
 ///
-/// The words that `is_split` names have two columns, the upper half first. An interval of such a word is up to three
+/// A word for which `is_split` is true has two columns, the upper half first. An interval of such a word is up to three
 /// products. For example, 10.0.255.254 to 10.3.0.1 is the lower half 255.254 to 255.255 under 10.0, every lower half
 /// under 10.1 to 10.2, and 0.0 to 0.1 under 10.3.
 ///
@@ -102,11 +102,11 @@ pub(super) fn columns(
     Ok((columns, all))
 }
 
-/// Returns intervals of a word as pairs of sets, of the upper halves and of the lower halves.
+/// Returns intervals of a word as pairs of sets: intervals of the upper half, and intervals of the lower half.
 fn halves(intervals: &[Interval], max: u32) -> Vec<Vec<Vec<Interval>>> {
     let mut by_lower: BTreeMap<Interval, Vec<Interval>> = BTreeMap::new();
     for &(lo, hi) in intervals {
-        // Values beyond the largest are in no key, so that an interval up to it may take them, too.
+        // No key has values beyond the largest, so an interval that ends there may include them.
         let hi = if hi == max { hi | MOST } else { hi };
         let (mut first, mut last) = (i64::from(lo >> HALF), i64::from(hi >> HALF));
         let (lower, upper) = (lo & MOST, hi & MOST);

@@ -32,8 +32,8 @@ pub(super) fn bitmap_bytes(count: usize) -> usize {
 /// | 0 to 7 | bitmap; bit i is set if entry i begins a run |
 /// | 8 to 11 | number of runs that began before this block, minus 1; it wraps |
 ///
-/// For example, the entries 4 4 4 9 9 4 have the bits 0, 3 and 5, and the values 4, 9 and 4. Entry 4 has two bits up to
-/// its own, so that its value is the second.
+/// For example, the entries 4 4 4 9 9 4 have the bits 0, 3 and 5, and the values 4, 9 and 4. Of bits 0 to 4 two are
+/// set, so entry 4 has the second value.
 #[derive(Debug)]
 pub(super) struct Ranked {
     pub(super) blocks: Box<[Block]>,
@@ -41,7 +41,7 @@ pub(super) struct Ranked {
 }
 
 impl Ranked {
-    /// Returns the place of an entry's value, or a place beyond all for an entry beyond the last block.
+    /// Returns the place of an entry's value; `usize::MAX` for an entry beyond the last block.
     #[inline(always)]
     pub(super) fn place<const FIND: bool>(&self, index: usize) -> usize {
         let Some(block) = self.blocks.get(index / BLOCK) else { return usize::MAX };
@@ -84,13 +84,13 @@ impl SubTableShape {
         self.bitmap() + words_of(self.elements, is_long)
     }
 
-    /// Number of runs that stay in a sub-table whose others are in the accessory table.
+    /// Number of runs that stay in a sub-table if the others are in the accessory table.
     pub(super) fn inside(self, is_long: bool) -> usize {
         self.elements - if is_long { 1 } else { 2 }
     }
 }
 
-/// Number of words that hold some elements, two in a word if they are short.
+/// Number of words that `elements` elements take, two to a word if they are short.
 pub(super) fn words_of(elements: usize, is_long: bool) -> usize {
     if is_long { elements } else { elements.div_ceil(2) }
 }
@@ -105,8 +105,8 @@ pub(super) fn words_of(elements: usize, is_long: bool) -> usize {
 /// | 4 to 19 | values of at most eight runs |
 /// | 4 to 15, 16 to 19 | with more runs: values of the first six, and the place of the others in the accessory table |
 ///
-/// For example, nine runs are six in the sub-table and three in the accessory table. Elements of 32 bits keep seven, as
-/// a place takes one.
+/// For example, of nine runs six are in the sub-table and three in the accessory table. With elements of 32 bits, seven
+/// stay, because the place takes only one element.
 #[derive(Debug)]
 pub(super) struct SubTables {
     pub(super) shape: SubTableShape,
@@ -116,7 +116,7 @@ pub(super) struct SubTables {
     pub(super) accessories: Box<[u32]>,
 }
 
-/// Place of an entry's value, among those of its sub-table or of the accessory table.
+/// Place of an entry's value, in its sub-table or in the accessory table.
 struct Element<'a> {
     words: &'a [u32],
     place: usize,
@@ -142,7 +142,7 @@ impl SubTables {
         // Bit 0 is set, so that every entry is in a run.
         let (run, inside) = (upto as usize - 1, self.shape.inside(self.is_long));
         let address = table[length - 1] as usize;
-        // Both places are computed, because a branch would be mispredicted where tables are dense.
+        // Both places are computed, because a branch would be mispredicted if tables are dense.
         let is_outside = (all as usize > self.shape.elements) & (run >= inside);
         let (words, place) = match is_outside {
             true => (&self.accessories[..], address.wrapping_add(run.wrapping_sub(inside))),
@@ -199,7 +199,7 @@ impl SubTables {
         words.iter().flat_map(each).collect()
     }
 
-    /// Returns the elements of a sub-table of some runs, in its words behind the bitmap; the address is the last.
+    /// Returns the elements of a sub-table of `runs` runs from its words behind the bitmap; a place comes last.
     pub(super) fn elements(&self, runs: usize, words: &[u32]) -> Vec<u32> {
         let mut elements = self.unpacked(words);
         if runs > self.shape.elements {

@@ -18,7 +18,7 @@ pub struct Config {
     pub leaves: LeafKind,
     /// Choice of the classes that each table joins.
     pub plan: TreeChoice,
-    /// Whether lists of rules lose those that can never be the first match.
+    /// Whether rules that can never be the first match are dropped from lists.
     pub prune: bool,
     /// Order in which a batch goes through the tables.
     pub walk: BatchWalk,
@@ -56,7 +56,7 @@ pub enum TableForm {
 pub enum ClassOrder {
     /// Order of their first values or pairs, as in the paper.
     AsFound,
-    /// Order of the fewest runs, out of four orders that are counted. Tables of three slots keep theirs.
+    /// Of four orders, the one with the fewest runs. Tables of three slots keep the order as found.
     FewestRuns,
 }
 
@@ -66,7 +66,7 @@ pub enum ClassOrder {
 pub enum BitCount {
     /// Instruction that counts them, if the instruction set has it.
     Instruction,
-    /// Loop that finds and clears the lowest bit, as the paper compares with (section 6.5).
+    /// Loop that finds and clears the lowest bit, which the paper compares with (section 6.5).
     FindFirst,
 }
 
@@ -98,9 +98,9 @@ pub enum TreeChoice {
     Fewest,
     /// Tree of the paper.
     ///
-    /// One table joins both source chunks and the source port, and another the destination's. The protocol, if the
-    /// schema has one, is joined to the second table. Up to three leaves of other schemas are one table; for more the
-    /// paper has no tree, so that they are planned.
+    /// One table joins both source chunks and the source port, and another the same of the destination. The protocol,
+    /// if the schema has one, is joined to the second table. In other schemas, up to three leaves are one table; for
+    /// more leaves the paper has no tree, so the tree is planned.
     Paper,
 }
 
@@ -112,7 +112,7 @@ pub enum BatchWalk {
     Batch,
     /// Each key goes through all tables before the next one.
     Keys,
-    /// As [`BatchWalk::Keys`], and each read of a key waits for the one before, so that no two overlap.
+    /// As [`BatchWalk::Keys`], but each read of a key waits for its last read, so that no two reads overlap.
     Reads,
 }
 
@@ -138,7 +138,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the defaults with compact tables: those of the engine `bitmap_rfc`.
+    /// Returns the defaults of the engine `bitmap_rfc`, which has compact tables.
     pub fn bitmap() -> Self {
         Self { store: TableForm::Ranked, ..Self::default() }
     }

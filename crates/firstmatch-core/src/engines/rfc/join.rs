@@ -9,7 +9,7 @@ use crate::error::BuildError;
 /// Rank of no product.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Number of entries that are written in the time of a visit.
+/// Number of written entries that count as one visit.
 const ENTRIES: usize = 16;
 
 /// Function that takes a row of a table, and the number of bytes that its maker holds.
@@ -25,9 +25,9 @@ pub(super) struct Joining<'a> {
     pub(super) room: &'a Room<'a>,
 }
 
-/// Classes of a part that have each product in their lists.
+/// For each product, the classes of a part with this product in their lists.
 struct Inverse {
-    /// Number of members before each product's own, and the number of all.
+    /// Number of members before the first of each product, then the number of all members.
     firsts: Vec<u32>,
     members: Vec<u32>,
 }
@@ -62,11 +62,11 @@ impl Inverse {
 
 /// Groups of classes that are split by one product after another.
 struct Groups {
-    /// Split that each group was last part of.
+    /// Last split of each group.
     stamps: Vec<usize>,
-    /// Group of the members that leave a group with this split.
+    /// For each group, the new group of the members that leave it in its last split.
     next: Vec<u32>,
-    /// Group that each was made of, and the product that split it.
+    /// For each group, the group that it was split from, and the product by which it was split.
     made_of: Vec<(u32, u32)>,
     splits: usize,
 }
@@ -106,7 +106,7 @@ impl Groups {
         self.made_of.truncate(count);
     }
 
-    /// Appends the products that a group was split by, down to one of the first `count` groups, which is returned.
+    /// Appends the products by which a group was split off, back to one of the first `count` groups; returns that one.
     fn products(&self, mut group: u32, count: usize, list: &mut Vec<u32>) -> usize {
         while group as usize >= count {
             let (from, product) = self.made_of[group as usize];
@@ -117,7 +117,7 @@ impl Groups {
     }
 }
 
-/// Numbers the groups that have members, in the order of their first members; returns how many there are.
+/// Numbers the groups that have members, in the order of their first members; returns their number.
 fn renumber(groups: &mut [u32], count: usize) -> usize {
     let (mut numbers, mut used) = (vec![NONE; count], 0);
     for group in groups {
@@ -134,7 +134,7 @@ fn renumber(groups: &mut [u32], count: usize) -> usize {
 /// Lists of pairs before and after pruning.
 struct Lists<'a> {
     pruner: Option<Pruner<'a>>,
-    /// Lists as they were, and the class of each; none without pruning.
+    /// Lists before pruning, and the class of each; empty without pruning.
     whole: Classes,
     pruned: Vec<u32>,
     classes: Classes,
@@ -160,8 +160,8 @@ impl Lists<'_> {
 
 /// Returns the classes of all pairs, or `None` once there are more than `most`.
 ///
-/// `row` gets the classes of the pairs of each class of `a` with all classes of `b`. Classes of `b` that the products
-/// of a row do not tell apart are a group, which needs one list.
+/// `row` gets, for each class of `a`, the classes of its pairs with all classes of `b`. Classes of `b` that the
+/// products of a row do not separate form a group, which needs only one list.
 ///
 /// For example, let class 0 of `a` have the products 1 and 4, and classes 0 to 2 of `b` the lists 1, 1 4 and 7. Product
 /// 1 splits classes 0 and 1 from class 2, and product 4 class 1 from class 0. Their lists are 1, 1 4 and none.
@@ -186,7 +186,7 @@ pub(super) fn join(
     }
     let count = renumber(&mut start, groups.len());
     let mut groups = Groups::new(count);
-    // Products of the lists of `b` that are open in `a`, which are alike in a group.
+    // For each group, the products in the lists of `b` that are open in `a`; all lists of a group have the same.
     let mut of_start: Vec<Vec<u32>> = Vec::with_capacity(count);
     for (of_b, &group) in start.iter().enumerate() {
         if group as usize == of_start.len() {
@@ -240,7 +240,7 @@ pub(super) fn join(
     Ok(Some(Part { classes: lists.classes, open, over }))
 }
 
-/// Finds the first product that holds each pair of classes, or [`NONE`], and gives them to `row` row by row.
+/// Finds the first product that holds each pair of classes, or [`NONE`], and passes these to `row`, row by row.
 ///
 /// # Errors
 /// If there were too many visits, or `row` fails.

@@ -105,7 +105,7 @@ impl Source {
 
     /// Gives each class of a leaf the number in `to`; returns whether the leaf takes as many bytes as before.
     ///
-    /// Otherwise, which hardly ever happens, the leaf stays as it is.
+    /// If it would not, which is rare, the leaf stays as it is.
     pub(super) fn relabel(mut self, leaf: &mut Leaf, to: &[u32]) -> bool {
         self.numbers.iter_mut().for_each(|number| *number = to[*number as usize]);
         let bytes = leaf.bytes();
@@ -156,7 +156,7 @@ pub(super) fn leaves(
                 (starts, found.0) = intervals_of(&found.0);
             }
             let (numbers, part) = pruned(found, cover, room)?;
-            // A table by bits needs a key's value as it is in the word.
+            // A table by bits reads the whole word of a key, without a shift.
             let is_narrow = kind == LeafKind::Words && column.shift == 0 && part.len() <= 1 << 16;
             let way = if is_narrow { Way::Narrow } else { Way::Values };
             all.add(made(column, Source { way, starts, numbers }, part))?;
@@ -185,7 +185,7 @@ struct Gathered<'a> {
     products: usize,
     /// Bytes of lists and sources.
     kept: usize,
-    /// Bytes of searches that tell values apart, and the most that they may take.
+    /// Bytes of the searches that cannot be left out, and the limit on these bytes.
     run: usize,
     run_bytes: usize,
     room: &'a Room<'a>,
@@ -196,7 +196,7 @@ impl<'a> Gathered<'a> {
     fn add(&mut self, made: Option<Made>) -> Result<bool, BuildError> {
         let Some(made) = made else { return Ok(false) };
         self.kept += made.part.bytes() + made.source.bytes();
-        // Others may be left out.
+        // Other leaves may be left out.
         self.run += if says(&made.part, self.products) { made.leaf.bytes() } else { 0 };
         if self.run > self.run_bytes {
             return Err(BuildError::bytes(self.run, self.run_bytes).in_part("leaves, at least".to_owned()));
@@ -208,13 +208,13 @@ impl<'a> Gathered<'a> {
         Ok(true)
     }
 
-    /// Returns what is left for the next leaf.
+    /// Returns the limits that remain for the next leaf.
     fn left(&self) -> Room<'a> {
         Room { allowed: self.room.allowed.saturating_sub(self.kept), visits: self.room.visits }
     }
 }
 
-/// Returns the intervals of values of one number: their starts but the first, and their numbers.
+/// Returns the intervals of values with equal numbers: all starts but the first, and the number of each interval.
 fn intervals_of(values: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let (mut starts, mut numbers) = (Vec::new(), Vec::new());
     for run in values.chunk_by(|a, b| a == b) {
@@ -235,7 +235,7 @@ pub(super) fn constant(products: usize, room: &Room<'_>) -> Result<Made, BuildEr
     Ok(Made { leaf, part: Part { classes, open: Bits::of(products, |_| true), over: Vec::new() }, source })
 }
 
-/// Whether a leaf tells values apart, or excludes a product.
+/// Whether a leaf separates values, or excludes a product.
 pub(super) fn says(part: &Part, products: usize) -> bool {
     part.len() > 1 || part.list(0).len() + part.open.len() < products
 }
@@ -255,7 +255,7 @@ fn entries(numbers: Vec<u32>) -> Entries {
     shorts(&numbers).map_or_else(|| Entries::Long(numbers.into()), |short| Entries::Short(short.into()))
 }
 
-/// Returns the class of each value up to `max`, from those of intervals.
+/// Returns the class of each value up to `max`, from the classes of intervals.
 fn of_values(starts: &[u32], numbers: &[u32], max: u32) -> Vec<u32> {
     let mut each = Vec::with_capacity(max as usize + 1);
     let ends = starts.iter().copied().chain([max + 1]);
@@ -263,7 +263,7 @@ fn of_values(starts: &[u32], numbers: &[u32], max: u32) -> Vec<u32> {
     each
 }
 
-/// Cuts a column into intervals, and returns their starts but the first, their classes, and the classes.
+/// Cuts a column into intervals; returns all starts but the first, the class of each interval, and the classes.
 fn by_intervals(
     products: &Products,
     column: usize,
@@ -305,7 +305,7 @@ fn by_mask(products: &Products, column: usize, bits: u32, room: &Room<'_>) -> Re
     Ok((numbers, Part { classes, open, over: vec![column] }))
 }
 
-/// Drops products that open ones cover from the lists of a leaf, so that classes may become one.
+/// Drops products that open products cover from the lists of a leaf, so that classes may become equal.
 ///
 /// Comparing the products of a list with each other hardly helps here, and takes long.
 fn pruned(

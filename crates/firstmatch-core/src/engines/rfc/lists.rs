@@ -47,7 +47,7 @@ impl Bits {
 pub(super) struct Part {
     pub(super) classes: Classes,
     pub(super) open: Bits,
-    /// Column of each leaf that these classes are over.
+    /// Column of each leaf whose values these classes cover.
     pub(super) over: Vec<usize>,
 }
 
@@ -94,7 +94,7 @@ impl Part {
         }
     }
 
-    /// Returns the classes as far as the products `kept` tell them apart.
+    /// Returns the classes that remain if only the products `kept` are looked at.
     ///
     /// # Errors
     /// If the lists have no room.

@@ -36,7 +36,7 @@ pub(super) struct Lookup<'a> {
     pub(super) classes: &'a mut ClassSlots,
     pub(super) keys: &'a Keys<'a>,
     pub(super) slots: Range<usize>,
-    /// Classes that other lookups of the same keys found or look for; empty if this one does it all.
+    /// Classes that this lookup shares with lookups of other slots for the same keys; empty if it fills all slots.
     pub(super) words: &'a mut [u64],
     pub(super) best: &'a mut [Option<Match>],
 }
@@ -105,7 +105,7 @@ fn improve(engine: &Rfc, best: &mut Option<Match>, entry: u32) {
     }
 }
 
-/// Finds the classes of one key in `slots`, and returns that of the last.
+/// Finds the classes of one key in `slots`, and returns the last one.
 #[inline(always)]
 fn alone<I: Isa>(isa: I, engine: &Rfc, key: &[u32], slots: Range<usize>, classes: &mut [[u32; CHUNK]]) -> u32 {
     let waits = engine.walk == BatchWalk::Reads;
@@ -191,7 +191,7 @@ fn one<I: Isa>(isa: I, leaf: &Leaf, value: u32) -> u32 {
 /// Finds the classes of at most [`CHUNK`] keys in `slots`.
 #[inline(always)]
 fn chunk<I: Isa>(isa: I, engine: &Rfc, keys: Keys<'_>, slots: Range<usize>, classes: &mut [[u32; CHUNK]]) {
-    // Buffers of all slots, because clearing them takes as long as some reads.
+    // All slots share these buffers, because clearing them takes as long as some reads.
     let (mut column, mut places) = ([0; CHUNK], [0; CHUNK]);
     for slot in slots {
         match engine.slot(slot) {

@@ -1,9 +1,10 @@
 //! `rfc` and `bitmap_rfc`: recursive flow classification, a fixed number of table reads for each packet.
 //!
 //! # Idea
-//! Two values of a word have one *class* if the same rules hold them. A table maps two classes, of two words, to the
-//! class of both. Such tables form a tree, and its root holds the first rule that matches. So a lookup is one search for
-//! each word and one read for each table. It compares no rule, and what the rules look like makes no difference to it.
+//! Two values of a word have the same *class* if the same rules hold them. A table maps two classes, of two words, to
+//! the class of both. Such tables form a tree, and its root holds the first rule that matches. So a lookup is one
+//! search for each word and one read for each table. It compares no rule, and its time does not depend on what the
+//! rules look like.
 //!
 //! For example, rule 0 is source 10.0.0.0/8 and port 80, and rule 1 is source 10.1.0.0/16. Sources have three classes:
 //! held by no rule, by rule 0, and by both. Ports have two: 80 and the others. The table of both words has 3 × 2 entries:
@@ -11,8 +12,9 @@
 //!
 //! Tables multiply classes, so that a bad tree takes many times the bytes of a good one. The builder counts the classes
 //! of every subset of up to seven words, and takes the tree of the fewest bytes. With more than 1,000 products of rules
-//! it counts those of two samples, and extends their growth. It knows the size of a table before it allocates it. If the
-//! table exceeds the budget, it plans another tree with the true numbers of classes so far, four times at most.
+//! it counts the classes of two samples, and extrapolates their growth. It knows the size of a table before it
+//! allocates it. If the table exceeds the budget, it plans another tree with the true numbers of classes so far, at
+//! most four times.
 //!
 //! Lists of rules are *pruned*: a rule is dropped from a class if an earlier rule covers it in all words still to come
 //! ([`Config::prune`]). It can never be the first match there, and classes that it alone told apart become one.
@@ -34,15 +36,16 @@
 //! Each leaf reads one to six cache lines, each table one, or up to three if it is compact, and the match one. 64 keys go
 //! through a leaf or a table together, so that their reads overlap. Fewer than four keys go one by one.
 //!
-//! A build takes the product of the classes of each joined pair in time, and plain tables take it in memory.
+//! A build takes time in proportion to the product of the classes of each joined pair; plain tables take such memory.
 //! [`Config::build_bytes`] limits the rules, their lists and the runs that it keeps besides. Compact tables are written row by
 //! row, so that the plain table is never there.
 //!
 //! # Place beside other engines
-//! [`bit_vector`](mod@crate::engines::bit_vector) reads vectors of one bit for each region, so that it is for one or two
-//! thousand regions. Here a lookup reads as many tables whatever the number of rules is. In exchange, tables may take
-//! hundreds of times the memory of [`bit_select`](mod@crate::engines::bit_select), which tests regions and takes tens of
-//! bytes for each. So these engines are for a fixed number of reads, and for comparison with the papers.
+//! [`bit_vector`](mod@crate::engines::bit_vector) reads vectors of one bit for each region, so it suits one or two
+//! thousand regions. Here the number of tables that a lookup reads does not depend on the number of rules. In exchange,
+//! tables may take hundreds of times the memory of [`bit_select`](mod@crate::engines::bit_select), which tests regions
+//! and takes tens of bytes for each. So use these engines if the number of reads must be fixed, and for comparison with
+//! the papers.
 //!
 //! Batches of 32 on the twelve ClassBench sets, on one core (definitions `classes-1k` and `classes-10k`), geometric mean
 //! and worst set. At 10,000 rules both are over the eleven sets that fit 1 GiB: `fw4` is refused.
@@ -69,14 +72,15 @@
 //! - By default, leaves are whole words and the tree is planned. [`Config::paper`] takes chunks of 16 bits and the tree
 //!   of the paper. The paper's four fields have no protocol, so ours is joined to the table of the destination.
 //! - Pruning and plans are ours; [`Config::paper`] has neither.
-//! - Classes are lists of rules in place of bit vectors. Rules that leave all words of a table open are in none of them.
+//! - Classes are lists of rules in place of bit vectors. Rules that leave all words of a table open are in no list.
 //! - Only the first rule of a class is kept. So removing a rule takes a new build, and the engine is never a base.
 //! - [`Config::bitmap`] has ranked bitmaps in place of sub-tables, so that no lookup branches to an accessory table. It
 //!   orders classes for few runs ([`ClassOrder`]).
 //! - The paper prints two rules for sub-tables that spill. Ours keeps six of eight values, as its text says (section 4.2).
 //!   Its figure 4 takes all values below eight from the sub-table, where the last two are the address.
-//! - With shifts, the paper leaves illegal entries open. Ours have the value of the entry before, so that they begin no run.
-//! - All tables are in one memory. Threads that do a stage of each lookup are in [`Rfc::improve_in`].
+//! - With shifts, the paper leaves illegal entries undefined. Ours have the value of the entry before, so that they
+//!   begin no run.
+//! - All tables are in one memory. [`Rfc::improve_in`] lets each thread do one stage of a lookup.
 
 mod build;
 mod columns;
@@ -178,7 +182,7 @@ impl Engine for Rfc {
         self.improve_in(scratch, 0..self.slots(), keys, &mut [], best);
     }
 
-    /// Counts searches of leaves, reads of tables and of accessory tables, and the cache lines of all.
+    /// Counts searches of leaves, reads of tables and of accessory tables, and the cache lines of all these.
     ///
     /// A compact table takes one read, and up to three lines.
     fn count(&self, scratch: &mut lookup::ClassSlots, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {

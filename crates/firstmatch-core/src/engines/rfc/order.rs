@@ -4,14 +4,14 @@ use super::lists::Part;
 use super::runs::Runs;
 use crate::error::{BuildError, Cap};
 
-/// Number of entries from which only some rows are counted.
+/// In tables of more entries, the runs of only some rows are counted.
 const COUNTED: usize = 1 << 22;
 /// Number of columns that are read together.
 const TILE: usize = 16;
 
 /// Order of the classes of a table of two slots.
 ///
-/// Runs follow the classes of the *minor* slot, which is the second one of a table.
+/// The classes of the *minor* slot, the second slot of a table, change fastest along a run.
 pub(super) struct Order {
     /// Whether the first slot becomes the minor one.
     pub(super) swaps: bool,
@@ -22,9 +22,9 @@ pub(super) struct Order {
 impl Order {
     /// Returns the order of the fewest runs.
     ///
-    /// It counts them with each slot as the minor one, with its classes as found and sorted by their lists of rules.
+    /// It counts runs with each slot as the minor one, with its classes as found and sorted by their lists of rules.
     /// For example, the rows 1 2 1 and 3 3 3 have four runs, and three if the last two classes are swapped. The columns
-    /// 1 3, 2 3 and 1 3 have six. In large tables, it counts the runs of some rows at equal distances.
+    /// 1 3, 2 3 and 1 3 have six. In large tables, it only counts the runs of some rows at equal distances.
     pub(super) fn of_fewest_runs(runs: &Runs, [a, b]: [&Part; 2]) -> Self {
         let (rows, length) = (a.len(), b.len());
         let [by_a, by_b] = [a, b].map(by_list);
@@ -45,7 +45,7 @@ impl Order {
             counts[2] += row.windows(2).filter(|two| two[0] != two[1]).count() + 1;
             counts[3] += by_b.windows(2).filter(|two| row[two[0] as usize] != row[two[1] as usize]).count() + 1;
         }
-        // As found comes first where counts are equal.
+        // If counts are equal, the order as found is taken.
         let best = [2, 3, 0, 1].into_iter().min_by_key(|&at| counts[at]).unwrap_or(2);
         let sorted = [None, Some(by_a), None, Some(by_b)].into_iter().nth(best).flatten();
         Self { swaps: best < 2, sorted }

@@ -9,11 +9,11 @@ use super::table::bytes_of;
 use crate::engines::shared::Room;
 use crate::error::BuildError;
 
-/// Number of products from which samples are taken.
+/// Number of products of the larger sample.
 const SAMPLE: usize = 1000;
 /// Number of products of the smaller sample.
 const SMALL: usize = SAMPLE / 4;
-/// Number of products for which pairs of slots are tried.
+/// Number of products of the sample with which pairs of slots are tried.
 const TINY: usize = 64;
 /// Maximum number of slots whose subsets are all compared.
 const MOST_SLOTS: usize = 7;
@@ -23,20 +23,20 @@ const MOST_CLASSES: usize = 1 << 16;
 const MOST_PAIRS: u64 = 1 << 21;
 /// Factor by which a plan that is not exact may exceed the budget before it is refused.
 pub(super) const SLACK: u64 = 2;
-/// Number of bytes up to which trees are compared first.
+/// First cap on the bytes of the trees that are compared.
 const FIRST_CAP: u64 = 1 << 12;
 
 /// Tables in the order in which they are built and looked up.
 pub(super) struct Planned {
     pub(super) tables: Vec<Operands>,
-    /// Number of bytes of all tables, as far as foreseen.
+    /// Estimated number of bytes of all tables.
     pub(super) bytes: u64,
     /// Whether all classes were counted, so that `bytes` is exact.
     pub(super) is_exact: bool,
 }
 
 impl Planned {
-    /// Number of bytes of all tables, or the most that there can be.
+    /// Estimated number of bytes of all tables, or `usize::MAX` if it does not fit.
     pub(super) fn bytes(&self) -> usize {
         usize::try_from(self.bytes).unwrap_or(usize::MAX)
     }
@@ -49,10 +49,10 @@ pub(super) struct Operands {
     pub(super) third: Option<usize>,
 }
 
-/// Facts about the tables of earlier plans, of which one exceeded the budget.
+/// Facts about the tables of earlier plans, each of which had a table that exceeded the budget.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// Number of classes of sets of leaves, one bit each.
+    /// Number of classes of each set of leaves; a set has one bit per leaf.
     classes: HashMap<u128, u64>,
     /// Pairs of sets of leaves whose table exceeded the budget.
     refused: HashSet<[u128; 2]>,
@@ -87,7 +87,7 @@ impl Known {
         self.is_new
     }
 
-    /// Whether a pair was added since this was asked last, so that another plan makes sense.
+    /// Whether a pair was added since the last call, so that another plan makes sense.
     pub(super) fn take_new(&mut self) -> bool {
         std::mem::take(&mut self.is_new)
     }
@@ -98,7 +98,7 @@ impl Known {
     }
 }
 
-/// Numbers that a plan is made by.
+/// Input of a plan.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) products: usize,
@@ -123,7 +123,7 @@ struct Slot {
     /// Number that no other slot has had.
     number: usize,
     node: Node,
-    /// Leaves, one bit each, as far as there are bits.
+    /// Leaves, one bit each; leaves beyond the bits are left out.
     leaves: u128,
     field: Option<usize>,
     /// Bytes of the tables below.
@@ -153,9 +153,9 @@ pub(super) fn of_paper(leaves: usize, is_five_tuple: bool) -> Option<Vec<Operand
 
 /// Returns the tree of the fewest bytes over at least two leaves.
 ///
-/// Up to [`SAMPLE`] products it counts the classes of every subset of the leaves. Beyond, it counts them for two samples,
-/// and extends the growth from one to the other to all products. For example, 300 classes of 250 products and 600 of
-/// 1,000 grow with the square root of the products, so that 16,000 products are taken to have 2,400.
+/// Up to [`SAMPLE`] products it counts the classes of every subset of the leaves. Beyond, it counts them for two
+/// samples, and extrapolates the growth between the samples to all products. For example, 300 classes of 250 products
+/// and 600 of 1,000 grow with the square root of the products, so 2,400 classes are expected of 16,000 products.
 ///
 /// # Errors
 /// If even the smallest tree exceeds `allowed` bytes by far, or there were too many visits.
@@ -196,7 +196,7 @@ fn emit(node: &Node, leaves: usize, tables: &mut Vec<Operands>) -> usize {
     }
 }
 
-/// Numbers that the counts of classes are extended by.
+/// Input from which numbers of classes are extrapolated.
 struct Counted<'a> {
     asked: &'a Asked<'a>,
     /// Number of products of both samples.
@@ -209,7 +209,7 @@ struct Counted<'a> {
 type Sampled = [Option<Part>; 2];
 
 impl Counted<'_> {
-    /// Joins the two slots that grow least, of one field while there are such.
+    /// Joins the two slots that grow least; slots of the same field first.
     ///
     /// `scores` has the growth of pairs that were tried before, by the numbers of their slots.
     fn reduce(&self, slots: &mut Vec<Slot>, scores: &mut HashMap<[usize; 2], u64>) -> Result<(), BuildError> {
@@ -251,7 +251,7 @@ impl Counted<'_> {
         Ok(())
     }
 
-    /// Returns how many classes a pair adds to those of its larger slot, and a share of its table.
+    /// Returns the number of classes that a pair has more than its larger slot, plus 1/64 of its table's entries.
     fn score(&self, a: &Part, b: &Part) -> Result<u64, BuildError> {
         let product = (a.len() * b.len()) as u64;
         let part = self.joined(Some(a), Some(b), 0)?;
@@ -264,12 +264,12 @@ impl Counted<'_> {
         self.sizes[1] == self.asked.products
     }
 
-    /// Number of classes of a slot, with all products.
+    /// Number of classes of a slot with all products, counted or extrapolated.
     fn classes_of(&self, slot: &Slot) -> u64 {
         slot.classes.unwrap_or_else(|| self.extended(slot.small.len() as u64, slot.large.len() as u64))
     }
 
-    /// Returns the number of classes of all products, from those of both samples.
+    /// Extrapolates the number of classes of all products from the numbers of both samples.
     fn extended(&self, small: u64, large: u64) -> u64 {
         if self.is_whole() {
             return large;
@@ -278,7 +278,7 @@ impl Counted<'_> {
         (large as f64 * (self.asked.products as f64 / self.sizes[1] as f64).powf(grown)) as u64
     }
 
-    /// Products of a sample, the smallest of which is 0.
+    /// Returns the products of a sample, with limits; sample 0 is the smallest.
     fn joining(&self, sample: usize) -> Joining<'_> {
         let products = [TINY.min(self.asked.products), self.sizes[0], self.sizes[1]][sample];
         Joining { products, cover: self.covers[sample].as_ref(), room: self.asked.room }
@@ -324,7 +324,7 @@ impl Counted<'_> {
         }
     }
 
-    /// Returns the bytes of the best tree of at most `cap` bytes, and how it halves each subset of the slots.
+    /// Returns the bytes of the best tree of at most `cap` bytes, and the first half of each subset of the slots.
     ///
     /// The bytes are `u64::MAX` if there is no such tree.
     fn within(&self, cap: u64, slots: &[Slot], subsets: &mut Subsets) -> Result<(u64, Vec<usize>), BuildError> {
@@ -367,7 +367,7 @@ impl Counted<'_> {
         Ok((bytes[all], halves))
     }
 
-    /// Returns the number of classes of a subset of the slots, which is made of `half` and the others.
+    /// Returns the number of classes of a subset of the slots, by joining `half` and the rest of the subset.
     fn count(&self, set: usize, half: usize, slots: &[Slot], subsets: &mut Subsets) -> Result<u64, BuildError> {
         if let Some(classes) = subsets.counts[set] {
             return Ok(classes);

@@ -1,16 +1,16 @@
-//! Pruning: lists lose products that can never be the first match.
+//! Pruning: products that can never be the first match are dropped from lists.
 
 use super::lists::Bits;
 use crate::engine::budget::Visits;
 use crate::engines::shared::{Interval, Masks, Products};
 
-/// Number of products up to which each product of a list is compared with all that are kept.
+/// Up to this number of products, each product of a list is compared with all kept ones.
 const FEW: usize = 1000;
-/// Maximum number of kept products that another is compared with, where there are many products.
+/// Maximum number of kept products that a product is compared with, if there are more than `FEW` products.
 const MOST_KEPT: usize = 64;
-/// Maximum number of open products that others are compared with, where there are many products.
+/// Maximum number of open products that a product is compared with, if there are more than `FEW` products.
 const MOST_OPEN: usize = 256;
-/// Number of comparisons in the time of a visit.
+/// Number of comparisons that count as one visit.
 const COMPARED: usize = 8;
 
 /// Sets of the products in each column, to find products that cover others.
@@ -23,7 +23,7 @@ pub(super) struct Cover {
 
 /// Sets of all products in one column: intervals and masks.
 struct Sets {
-    /// Number of intervals before each product's own, and the number of all.
+    /// Number of intervals before the first of each product, then the number of all intervals.
     firsts: Vec<u32>,
     intervals: Vec<Interval>,
     /// Value and mask of each product; empty if no product has one.
@@ -38,7 +38,7 @@ impl Sets {
 
     /// Whether a product has every value of another one.
     ///
-    /// An interval that only several intervals cover together is not found.
+    /// It misses an interval that only several intervals together cover.
     fn covers(&self, product: u32, other: u32) -> bool {
         let own = self.intervals(product);
         let is_inside = |&(lo, hi): &Interval| own.iter().any(|&(first, last)| first <= lo && hi <= last);
@@ -96,7 +96,7 @@ impl Cover {
         self.columns.iter().map(of_column).sum()
     }
 
-    /// Returns what prunes the lists over some leaves, of which `over` has the columns.
+    /// Returns the pruner of the lists over some leaves, whose columns are `over`.
     pub(super) fn pruner(&self, over: &[usize], open: &Bits) -> Pruner<'_> {
         let is_done = |column: usize| over.iter().filter(|&&of| of == column).count() == self.leaves[column];
         let outside = (0..self.columns.len()).filter(|&column| !is_done(column)).collect();
@@ -116,13 +116,13 @@ impl Cover {
 /// Pruning of the lists over some leaves.
 ///
 /// A product is dropped if an earlier one of the same list, or one that is open in these leaves, has all its values in
-/// the columns that are still to come. A key that lies in it then lies in the earlier one, too. For example, over the
+/// the columns that are still to come. A key in the dropped product is then in the earlier one, too. For example, over
 /// source addresses, `src 10.1.0.0/16 dport 80` is dropped from lists with an earlier `src 10.0.0.0/8 dport 0 to 1023`.
 pub(super) struct Pruner<'a> {
     cover: &'a Cover,
     /// Columns of which some leaf is still to come.
     outside: Vec<usize>,
-    /// Open products that no earlier one covers.
+    /// Open products that no earlier open product covers.
     open: Vec<u32>,
 }
 
@@ -131,7 +131,7 @@ impl Pruner<'_> {
         self.outside.iter().all(|&column| self.cover.columns[column].covers(product, other))
     }
 
-    /// Drops products that open ones cover, and if `by_kept` says so, those that others of the list cover.
+    /// Drops products that open products cover and, with `by_kept`, products that earlier ones of the list cover.
     pub(super) fn prune(&self, list: &mut Vec<u32>, by_kept: bool, visits: &Visits) {
         let (mut kept, mut compared) = (0, 0);
         for at in 0..list.len() {

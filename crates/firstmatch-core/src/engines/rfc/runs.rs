@@ -4,7 +4,7 @@ use super::compact::{BLOCK, Block, Ranked, SubTableShape, SubTables, words_of};
 use super::entries::Entries;
 use crate::error::{BuildError, Cap};
 
-/// Runs of a table that is written row by row, so that a compact table is never there as a plain one.
+/// Runs of a table that is written row by row, so that a compact table never takes the memory of a plain one.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     blocks: Vec<Block>,
@@ -35,7 +35,7 @@ impl Runs {
         Ok(())
     }
 
-    /// Makes room for some entries, twice as much as before if that is allowed.
+    /// Makes room for some entries, and doubles the room if that is allowed.
     fn reserve(&mut self, entries: usize, allowed: usize) -> Result<(), BuildError> {
         let blocks = (self.count + entries).div_ceil(BLOCK);
         let values = self.values.len() + entries;
@@ -116,7 +116,7 @@ impl Runs {
         Ranked { blocks: self.blocks.into(), values }
     }
 
-    /// Returns the bitmap of each sub-table, and the places of its first value and of the one behind its last.
+    /// Returns the bitmap of each sub-table, the place of its first value, and the place behind its last value.
     fn sub_tables(&self, shape: SubTableShape) -> impl Iterator<Item = ([u32; 4], usize, usize)> {
         let words: usize = self.count.div_ceil(32);
         let mut begun = 0;
@@ -126,7 +126,7 @@ impl Runs {
                 let word = table * shape.bitmap() + at;
                 *bits = if word < words { self.blocks[word / 2].words[word % 2] } else { 0 };
             }
-            // A sub-table has the value of a run that goes on from the one before.
+            // If a run goes on from the sub-table before, its value is repeated in this one.
             let first = begun - usize::from(bitmap[0] & 1 == 0);
             bitmap[0] |= 1;
             begun = first + bitmap.iter().map(|bits| bits.count_ones() as usize).sum::<usize>();
@@ -168,7 +168,7 @@ impl Runs {
     }
 }
 
-/// Elements in words, two in a word if they are short.
+/// Elements in words, two to a word if they are short.
 struct Packed {
     words: Vec<u32>,
     is_long: bool,

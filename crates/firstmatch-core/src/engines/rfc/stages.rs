@@ -1,4 +1,4 @@
-//! Parts of a lookup for threads that do one each.
+//! Parts of a lookup, each for a thread of its own.
 
 use std::ops::Range;
 
@@ -28,9 +28,9 @@ impl Rfc {
 
     /// Fills the slots `slots` of a lookup, and improves the matches if the last slot is among them.
     ///
-    /// `words` has [`width`](Self::width) words for each key, key after key. Slots before these are read from there, as
-    /// earlier calls have filled them, and slots that are filled are written there. A call that fills all slots may have
-    /// none.
+    /// `words` must have [`width`](Self::width) words for each key, key after key. Earlier slots are read from there,
+    /// so earlier calls must have filled them, and filled slots are written there. If a call fills all slots, `words`
+    /// may be empty.
     ///
     /// ```
     /// use firstmatch_core::engines::rfc::{Config, Rfc};

@@ -54,7 +54,7 @@ impl Cells {
         }
     }
 
-    /// Returns how many bits are set in each bitmap.
+    /// Returns the number of bits that are set in each bitmap.
     pub(super) fn bits_set(&self) -> Vec<u32> {
         match self {
             Self::Plain(_) => Vec::new(),
@@ -89,7 +89,7 @@ impl Form {
     }
 }
 
-/// Number of bytes of `count` plain entries up to `most`.
+/// Number of bytes of `count` plain entries whose largest value is `most`.
 pub(super) fn bytes_of(count: usize, most: usize) -> usize {
     count.saturating_mul(if most > usize::from(u16::MAX) { size_of::<u32>() } else { size_of::<u16>() })
 }
@@ -103,7 +103,7 @@ pub(super) struct Spending {
 impl Spending {
     /// Takes bytes of a part of the engine.
     ///
-    /// `rest` is the number of bytes that the engine needs besides, as far as known.
+    /// `rest` is the number of other bytes that the engine will still need, as far as known.
     ///
     /// # Errors
     /// If these bytes and the rest exceed the limit.
@@ -129,7 +129,7 @@ pub(super) struct Writer<'a> {
     long: Vec<u32>,
     /// Runs of a compact table.
     pub(super) runs: Runs,
-    /// Bytes that runs, and the short entries of a table that becomes a long one, may take while it is written.
+    /// Bytes that may be held while the table is written: runs, and short entries that are being widened to long ones.
     allowed: usize,
     /// Bytes that are taken.
     taken: usize,
@@ -159,7 +159,7 @@ impl<'a> Writer<'a> {
     /// Adds a row; `held` is the number of bytes that its maker holds.
     ///
     /// # Errors
-    /// If the entries become long ones, which exceed the budget, or the bytes of the build are exceeded.
+    /// If entries must be widened and then exceed the budget, or the bytes of the build are exceeded.
     pub(super) fn row(&mut self, row: &[u32], held: usize) -> Result<(), BuildError> {
         let Some(left) = self.allowed.checked_sub(held) else {
             return Err(BuildError::limit(Cap::BuildBytes, held, self.allowed));

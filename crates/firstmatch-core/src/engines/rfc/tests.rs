@@ -91,7 +91,7 @@ fn check(set: &Lowered, keys: &KeyBuf) {
 fn check_parts(engine: &Rfc, keys: Keys<'_>, want: &[Option<Match>]) {
     let (mut first, mut second) = (engine.new_scratch(), engine.new_scratch());
     for cut in 0..=engine.slots() {
-        // Parts set what they use, whatever stands there.
+        // Parts of a lookup write a class before they read it, so any former content will do.
         let (mut found, mut words) = (vec![None; want.len()], vec![0xA5A5_A5A5_A5A5_A5A5; want.len() * engine.width()]);
         engine.improve_in(&mut first, 0..cut, &keys, &mut words, &mut found);
         engine.improve_in(&mut second, cut..engine.slots(), &keys, &mut words, &mut found);
@@ -187,7 +187,7 @@ fn corners_have_the_answers_of_the_regions() {
     }
 }
 
-/// An interval of a wide word is three products over halves, with answers right on both sides of each seam.
+/// An interval of a wide word is three products over halves. Answers are right on both sides of each border.
 #[test]
 fn seams_of_chunks_are_exact() {
     let (lo, hi) = (0x0A00_FFFE, 0x0A03_0001);
@@ -205,7 +205,7 @@ fn seams_of_chunks_are_exact() {
     check(&all, &keys);
 }
 
-/// A port that is absent is in no range, but in rules without a condition.
+/// An absent port is in no range; rules without a condition on the port still match.
 #[test]
 fn absent_ports_have_classes_of_their_own() {
     let text = "family ipv4\ndeny dport 65535\npermit sport { 0, 7 } proto 6\npermit proto 1\ndeny src 10.0.0.0/9";
@@ -222,7 +222,7 @@ fn absent_ports_have_classes_of_their_own() {
     check(&set, &keys);
 }
 
-/// A word of more intervals than a tree takes is cut in two chunks.
+/// A word with more intervals than a tree can hold is split into two chunks.
 #[test]
 fn a_word_of_too_many_intervals_is_two_chunks() {
     let one = schema(&[32]);
@@ -303,7 +303,7 @@ fn trees(leaves: &[usize], count: usize) -> Vec<Vec<Operands>> {
     grow(leaves).into_iter().map(tables).collect()
 }
 
-/// The planned tree is the smallest of all 105 over five leaves, and takes the bytes that were foreseen.
+/// The planned tree is the smallest of all 105 over five leaves, and takes the predicted bytes.
 #[test]
 fn the_planned_tree_is_the_smallest_of_all() {
     for rules in [1, 9, 30] {
@@ -332,7 +332,7 @@ fn the_planned_tree_is_the_smallest_of_all() {
     }
 }
 
-/// Hashes decide nothing, and equal rules build equal tables.
+/// Hashes do not affect tables, and equal rules build equal tables.
 #[test]
 fn equal_rules_build_equal_tables() {
     for config in configurations() {
@@ -343,7 +343,7 @@ fn equal_rules_build_equal_tables() {
     }
 }
 
-/// The classes of all leaves and tables stay below those that places are made of.
+/// All classes are below the number of classes from which places are computed.
 #[test]
 fn every_place_is_inside_its_table() {
     for config in configurations() {
@@ -361,7 +361,7 @@ fn every_place_is_inside_its_table() {
     }
 }
 
-/// A table that exceeded the budget is in no later plan, and what is known of classes replaces estimates.
+/// A table that exceeded the budget is in no later plan, and known numbers of classes replace estimates.
 #[test]
 fn a_refused_table_is_planned_around() {
     let (set, visits) = (of_ports(30), Visits::default());

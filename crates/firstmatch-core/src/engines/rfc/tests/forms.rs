@@ -16,7 +16,7 @@ fn compact_forms() -> Vec<Form> {
     [32, 64, 96, 128].into_iter().flat_map(shape).chain([Form::Ranked]).collect()
 }
 
-/// Writes a table in rows of `length` entries; returns it with the bytes that were taken.
+/// Writes a table in rows of `length` entries; returns it with the bytes taken from the budget.
 fn write(entries: &[u32], length: usize, form: Form, allowed: usize) -> Result<(Cells, usize), BuildError> {
     let mut spending = Spending { used: 0, allowed };
     let mut writer = Writer::new(entries.len(), form, &mut spending, 0, "table 1".to_owned(), usize::MAX)?;
@@ -26,7 +26,7 @@ fn write(entries: &[u32], length: usize, form: Form, allowed: usize) -> Result<(
     Ok((cells, spending.used))
 }
 
-/// Returns the words of the paper's sub-tables, and those of the accessory table.
+/// Returns the words of the paper's sub-tables, and the words of the accessory table.
 fn sub_tables(entries: &[u32]) -> (Vec<u32>, Vec<u32>, [u32; 2]) {
     let form = Form::SubTables(SubTableShape { entries: 32, elements: 8 });
     let (cells, _) = write(entries, 7, form, usize::MAX).expect("no budget");
@@ -38,14 +38,14 @@ fn sub_tables(entries: &[u32]) -> (Vec<u32>, Vec<u32>, [u32; 2]) {
 /// Bitmap and elements of the paper's table, and of its form for shifts.
 #[test]
 fn bitmaps_of_the_example_are_those_of_the_paper() {
-    // Entry 16 is that of packet (010, 100, 100), of the third rule.
+    // Entry 16 is the entry of packet (010, 100, 100), which matches the third rule.
     assert_eq!(sub_tables(&EXAMPLE), (vec![0x11E01, 1 << 16, 2 << 16, 3 << 16, 0], vec![], [3; 2]));
-    // Rows of six become rows of eight, so that the packet's entry is 20. Illegal entries are as those before them.
+    // Rows of six become rows of eight, so that the packet's entry is 20. Illegal entries repeat the entry before.
     let padded = |of: fn(u32) -> u32| -> Vec<u32> {
         EXAMPLE.chunks(6).flat_map(|row| [row, &[of(row[5]); 2]].concat()).collect()
     };
     assert_eq!(sub_tables(&padded(|last| last)), (vec![0x11_3801, 1 << 16, 2 << 16, 3 << 16, 0], vec![], [3; 2]));
-    // As a class of their own, illegal entries make ten runs. Four are outside, and the packet's is the third of them.
+    // If illegal entries are a class of their own, there are ten runs. Four are outside, and the packet's is the third.
     let apart = (vec![0x51_7941, 4 << 16, 1 << 16, 2 << 16, 0], vec![4, 0, 3, 4], [3; 2]);
     assert_eq!(sub_tables(&padded(|_| 4)), apart);
 }
@@ -66,7 +66,7 @@ fn the_example_is_built_in_sub_tables() {
     assert!(!refused(96, 28) && refused(48, 8) && refused(32, 2) && refused(32, 5) && refused(32, 30));
 }
 
-/// Eight runs stay inside, and of nine the last three are outside, where places 6 and 7 are the address.
+/// Eight runs stay inside. Of nine, the last three are outside, and elements 6 and 7 are their address.
 #[test]
 fn sub_tables_of_eight_and_nine_runs() {
     // Two sub-tables: the runs of the second have the numbers 50 and on, and it lacks its last entry.
@@ -131,7 +131,7 @@ fn ranked_bitmaps_count_runs_across_blocks() {
     assert_eq!((bytes, cells.bits_set()), (4 * 12 + 3 * 2, vec![2, 0, 0, 1]));
 }
 
-/// Rules that a fault in a form would break: each would give another entry somewhere.
+/// Each of these plausible faults in a form would give another entry somewhere.
 #[test]
 fn wrong_readings_of_sub_tables_give_other_entries() {
     let entries: Vec<u32> = (0..64).map(|at| if at < 32 { at / 3 } else { 10 + (at - 32) / 16 }).collect();
@@ -140,7 +140,7 @@ fn wrong_readings_of_sub_tables_give_other_entries() {
     let Cells::SubTables(tables) = &cells else { panic!("another form") };
     let units = tables.unpacked(&tables.words);
     let outside = tables.unpacked(&tables.accessories);
-    // Reads an entry from units of 16 bits; `rule` says which run is outside, given its place and all runs.
+    // Reads an entry from units of 16 bits. `rule` says whether a run is outside, by its place and the number of runs.
     let read = |at: usize, skips: u32, first: u32, rule: fn(usize, u32) -> bool| {
         let units = &units[at / 32 * 10..][..10];
         let bits = (units[0] | units[1] << 16) & !first;
@@ -162,7 +162,7 @@ fn wrong_readings_of_sub_tables_give_other_entries() {
     assert_ne!(all(0, 1, right), want, "bit 0 is not set");
 }
 
-/// Entries have 16 bits up to 65,535 and 32 bits beyond, which the budget is asked for.
+/// Entries up to 65,535 have 16 bits, and larger ones 32 bits, which count against the budget.
 #[test]
 fn entries_become_long_where_one_needs_it() {
     // Plans count by the largest entry.
@@ -196,7 +196,7 @@ fn runs_are_read_from_any_place() {
     assert!(few.bytes() <= 400 && filled > 100 && few.count() == filled, "{filled} entries in {} bytes", few.bytes());
 }
 
-/// The order of fewest runs takes no more bytes than the order as found, and its count is that of all four orders.
+/// The order of fewest runs takes at most 64 bytes more than the order as found, and for most sets fewer bytes.
 #[test]
 fn the_order_of_fewest_runs_is_the_smallest() {
     let mut smaller = 0;

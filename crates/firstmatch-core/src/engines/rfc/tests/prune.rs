@@ -1,4 +1,4 @@
-//! Pruning of lists, and plans that are made anew.
+//! Pruning of lists.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn ranges(rules: &[[(u128, u128); 3]]) -> Lowered {
     set(&schema(&[8; 3]), rules.iter().map(tests))
 }
 
-/// A product is dropped by an earlier one that covers it in the words to come, and by nothing else.
+/// A product is dropped exactly if an earlier one covers it in the words still to come.
 #[test]
 fn lists_lose_products_that_cannot_be_the_first_match() {
     const ANY: (u128, u128) = (0, 255);
@@ -37,10 +37,10 @@ fn lists_lose_products_that_cannot_be_the_first_match() {
     // The earlier rule covers the later one in the words that are joined, but not in the third.
     let inside = lists(&ranges(&[[(0, 99), (0, 99), (7, 8)], [(5, 5), (1, 1), (7, 9)]]), &[0, 1]);
     assert!(inside.contains(&vec![0, 1]), "{inside:?}");
-    // An earlier rule that is open in the first two words drops the second rule there, and is in no list.
+    // If the earlier rule is open in the first two words, the second rule is dropped there. The earlier is in no list.
     let open = lists(&ranges(&[[ANY, ANY, (7, 9)], [(5, 5), (1, 1), (7, 8)], [(5, 5), (1, 1), ANY]]), &[0, 1]);
     assert_eq!(open, [vec![], vec![2]]);
-    // The second rule never matches, so that it splits no leaf.
+    // The second rule never matches, so it separates no classes in any leaf.
     assert_eq!(
         lists(&ranges(&[[ANY, (1, 9), ANY], [(5, 5), (2, 3), (4, 4)], [(6, 6), ANY, ANY]]), &[0]),
         [vec![], vec![2]]

@@ -77,7 +77,7 @@ fn every_combination_of_options_has_the_same_answers() {
     }
 }
 
-/// Builds an engine of three leaves: one table of the first two, and one of this and the third.
+/// Builds an engine of three leaves: one table joins the first two, and another joins that table and the third leaf.
 fn of_three(set: &Lowered, config: &Config, form: Form) -> Rfc {
     let visits = Visits::default();
     let room = Room { allowed: usize::MAX, visits: &visits };
@@ -106,7 +106,7 @@ fn entries_of_65_536_classes_and_of_one_more() {
     for (extra, classes) in [(false, 65_536), (true, 65_537)] {
         let value = |field: usize, value: u32| (field, Test::Value(value.into()));
         let each = |field: usize| (1..256).map(move |at| vec![value(field, at)]);
-        // In the first word, this rule has a value of its own, but only one pair with it is new.
+        // This rule has its own value in the first word, but only one pair with this value is a new class.
         let more = extra.then(|| vec![value(0, 300), value(1, 7)]);
         let rules = more.into_iter().chain(each(0).zip(each(1)).flat_map(|(a, b)| [a, b])).chain([vec![value(2, 5)]]);
         let set = set(&schema(&[9, 9, 9]), rules);
@@ -147,7 +147,7 @@ fn better_matches_are_kept() {
     }
 }
 
-/// The rules themselves count as bytes of a build: with fewer, it is refused before a list is made.
+/// The rules themselves count as bytes of a build: with fewer bytes, it is refused before any list is made.
 #[test]
 fn rules_count_as_bytes_of_a_build() {
     let set = of_ports(60);
@@ -161,7 +161,7 @@ fn rules_count_as_bytes_of_a_build() {
     }
 }
 
-/// A plan whose last table exceeds the budget is followed by one that keeps to it, with the same answers.
+/// If a plan's last table exceeds the budget, the next plan keeps to the budget, with the same answers.
 #[test]
 fn another_plan_keeps_to_the_budget() {
     let mut found = 0;
