@@ -1,11 +1,11 @@
 //! `linear`: every region in order, eight at a time.
 //!
-//! For tiny sets, and the engine that always fits.
+//! Use it for tiny sets, or if no other engine fits the budget.
 //!
 //! # Idea
-//! Regions stand in order of priority in blocks of eight, and a block is tested whole. The first region of the first
-//! block that holds the key wins. A lookup that has a match stops at the first block whose first region cannot win over
-//! it. For example, with a match at priority 40 it skips a block that begins at priority 41 and all blocks behind.
+//! Regions stand in order of priority in blocks of eight, and a block is tested whole. The first region that holds the
+//! key wins. A lookup that has a match stops at the first block whose first region cannot beat it. For example, with a
+//! match at priority 40 it skips a block that begins at priority 41 and all blocks behind.
 //!
 //! # Layout in memory
 //! A block is, for each key word, eight `lo` and eight `hi`. Eight `value` and eight `mask` follow for each word on
@@ -13,7 +13,7 @@
 //! by repeating the last region, which can never win over itself.
 //!
 //! # Cost
-//! 8 bytes per key word (16 per ternary one) and 16 bytes, for each region. A lookup of a key that no rule matches
+//! A region takes 8 bytes per key word (16 if the word is ternary) and 16 bytes. A lookup of a key that no rule matches
 //! tests every region. A whole batch goes through one tile of blocks before the next, because a tile fits the
 //! first-level cache.
 //!
@@ -88,7 +88,7 @@ impl Linear {
         Self::build_within(set, config, &Visits::default())
     }
 
-    /// Builds the engine within a limit on visits of regions, of which it makes one each.
+    /// Builds the engine within a limit on visits; it visits each region once.
     pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
         visits.add(set.regions().len());
         visits.check()?;
@@ -233,7 +233,7 @@ impl BaseEngine for Linear {
         Self::build_within(set, &config, how.visits)
     }
 
-    /// Returns the exact need.
+    /// Returns the bytes of blocks and matches, and a small allowance.
     fn build_bytes(set: &Lowered, _is_forced: bool) -> usize {
         let regions = set.regions();
         let key_words = set.schema().words().len() + regions.ternary_words().len();

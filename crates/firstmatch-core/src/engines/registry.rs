@@ -1,4 +1,4 @@
-//! Registry of the engines: which there are, and which of them can be a base.
+//! Registry of the engines, and of the engines that can be a base.
 //!
 //! A line of `bases!` makes an engine with the trait `BaseEngine` a candidate of every choice. A line of [`ENGINES`] makes
 //! it known by name to the programs and to tests.
@@ -118,7 +118,7 @@ macro_rules! bases {
         impl Scratch {
             /// Builds a scratch for every base over a schema.
             ///
-            /// So a base that replaces another finds all that it needs.
+            /// So a base that replaces another finds everything that its lookups write to.
             pub(crate) fn new(schema: &Schema) -> Self {
                 Self { $($folder: <$folder::$engine as BaseEngine>::largest_scratch(schema),)* }
             }

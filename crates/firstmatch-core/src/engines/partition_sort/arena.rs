@@ -1,4 +1,4 @@
-//! Arena: cache lines that entries and nodes are runs of.
+//! Arena: cache lines, in runs of which entries and nodes are stored.
 //!
 //! Lines come in pieces that never move, and a run lies within one. There is a free list for each size: the first word
 //! of a free run is the next free run.
@@ -10,9 +10,9 @@ use crate::engines::shared::{Chunked, PIECE, match_of, match_words, priority_of}
 use crate::raw::{LINE_WORDS, Line, words, words_mut};
 use crate::rule::{Priority, Region};
 
-/// No run and no entry.
+/// Marks the absence of a run or an entry.
 pub(super) const NONE: u32 = u32::MAX;
-/// Number of lines that handles can tell apart.
+/// Number of lines that handles can name.
 const MOST_LINES: usize = 1 << 30;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Arena {
     key_words: usize,
     lines_per_entry: usize,
     pub(super) lines: Chunked<Line>,
-    /// Lines of the last piece that were never used.
+    /// Lines of the newest piece that were never used.
     fresh: Range<u32>,
     /// Head of the free list of each size in lines.
     free: Box<[u32]>,
@@ -55,7 +55,7 @@ impl Arena {
         self.lines.bytes() + size_of_val(&self.free[..])
     }
 
-    /// Returns the most bytes that runs of `lines` lines in all take.
+    /// Returns the maximum bytes that new runs, of `lines` lines in all, take.
     pub(super) fn growth(&self, lines: usize) -> usize {
         if lines <= self.fresh.len() {
             return 0;
@@ -172,7 +172,7 @@ impl Arena {
         std::iter::successors(Some(first), |&entry| self.next(entry))
     }
 
-    /// Puts an entry into a group; returns its first entry now.
+    /// Puts an entry into a group; returns the first entry of the group after that.
     pub(super) fn join(&mut self, first: u32, entry: u32) -> u32 {
         let priority = self.priority(entry);
         let before = self.group(first).take_while(|&other| self.priority(other) < priority).last();
@@ -183,7 +183,7 @@ impl Arena {
         first
     }
 
-    /// Takes an entry out of a group; returns its first entry now, if any is left.
+    /// Takes an entry out of a group; returns the first entry of the group after that, if any is left.
     pub(super) fn leave(&mut self, first: u32, entry: u32) -> Option<u32> {
         let behind = self.next(entry);
         let before = self.group(first).take_while(|&other| other != entry).last();
@@ -203,7 +203,7 @@ impl Arena {
         value.iter().zip(mask).zip(key).all(|((value, mask), k)| k & mask == *value)
     }
 
-    /// Panics unless each line belongs to just one of these runs of some lines each, to a free run, or was never used.
+    /// Panics unless each line belongs to exactly one run of `used` (start and length) or free run, or was never used.
     #[cfg(test)]
     pub(super) fn check(&self, used: impl Iterator<Item = (u32, usize)>) {
         let mut seen = vec![false; self.lines.len()];

@@ -10,9 +10,9 @@ pub struct Config {
     pub budget: Budget,
     /// Forced instruction set; `None` takes the best of this machine.
     pub simd: Option<Level>,
-    /// Maximum number of regions of a partition that may take another order of words.
+    /// Maximum number of regions of a partition that may change its order of words.
     ///
-    /// It does so for a new region that then fits.
+    /// It changes the order if a new region then fits.
     pub reorder: usize,
     /// Maximum number of partitions.
     ///
@@ -27,7 +27,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the paper's own values, which are the defaults: up to ten regions are sorted anew.
+    /// Returns the paper's own values, which are the defaults: partitions of up to ten regions may change their order.
     pub fn paper() -> Self {
         Self::default()
     }

@@ -1,4 +1,4 @@
-//! Lookups: many walks at a time, each a key in a partition, one node a round.
+//! Lookups: many walks at a time, each of one key in one partition, one node per round.
 
 use super::arena::Arena;
 use super::node::{ENTRY, WIDE, is_entry, line_of};
@@ -11,13 +11,13 @@ use crate::raw::{Isa, Kernel};
 
 /// Number of keys taken through a partition together.
 ///
-/// They are enough to hide a miss of the second-level cache behind the others.
+/// With this many, the work for the other keys hides a miss of the second-level cache.
 const CHUNK: usize = 64;
 /// Number of walks below which the next partition is begun early.
 ///
 /// Its walks begin before it is known which keys still need it.
 const FEW: usize = 8;
-/// Room for the walks of a chunk and the fewer before them.
+/// Room for the walks of a chunk and the few walks of the partition before.
 ///
 /// It is a power of two, because remainders are taken of it.
 const WALKS: usize = 2 * CHUNK;
@@ -27,10 +27,10 @@ const WALKS: usize = 2 * CHUNK;
 pub struct Scratch {
     /// Priority to beat or equal, for each key of the chunk.
     bound: [u64; CHUNK],
-    /// Key of each walk, and the node or entry it is at.
+    /// Key of each walk; `handles` has the node or entry that the walk has reached.
     keys: [u32; WALKS],
     handles: [u32; WALKS],
-    /// Key and entry of each walk that is at an entry.
+    /// Key of each walk that has reached an entry; `found` has the entry.
     found_keys: [u32; WALKS],
     found: [u32; WALKS],
 }
@@ -72,7 +72,7 @@ impl Lookup<'_> {
     }
 }
 
-/// Keys of `KEY_WORDS` words, or of any number of words where that is 0.
+/// Keys of `KEY_WORDS` words, or of any number of words if that is 0.
 struct Chunk<'a, I, const KEY_WORDS: usize> {
     isa: I,
     engine: &'a PartitionSort,
@@ -129,7 +129,7 @@ impl<I: Isa, const KEY_WORDS: usize> Chunk<'_, I, KEY_WORDS> {
 
     /// Takes each walk one node further.
     ///
-    /// Returns how many are still under way, and how many are at an entry. No branch depends on the keys.
+    /// Returns the number of walks that go on, and the number that have reached an entry. No branch depends on keys.
     #[inline(always)]
     fn step(&mut self, walks: usize, mut found: usize) -> (usize, usize) {
         let (words, stride) = (self.keys.words(), self.stride());
@@ -155,9 +155,9 @@ impl<I: Isa, const KEY_WORDS: usize> Chunk<'_, I, KEY_WORDS> {
         (left, found)
     }
 
-    /// Prefetches the first two lines behind a handle, or its only one twice.
+    /// Prefetches the first two lines of a handle's run, or its only line twice.
     ///
-    /// It does not ask which, because that branch would be mispredicted.
+    /// It does not branch on the length, because that branch would be mispredicted.
     #[inline(always)]
     fn prefetch(&self, handle: u32) {
         let is_long = u32::from(Arena::lines_for(self.key_words()) > 1);
@@ -177,7 +177,7 @@ impl<I: Isa, const KEY_WORDS: usize> Chunk<'_, I, KEY_WORDS> {
         self.key_words().next_multiple_of(4)
     }
 
-    /// Tests a group; the first entry that holds the key is its best.
+    /// Tests a group; the first entry that holds the key is the best of the group.
     #[inline(always)]
     fn test(&mut self, key: usize, first: u32) {
         let (key_words, stride) = (self.key_words(), self.stride());

@@ -2,9 +2,9 @@
 //!
 //! # Idea
 //! Rules are sorted in an order of fields if, field after field, rules that were equal so far are equal or disjoint. A
-//! packet then has one position among them, found as in any search tree. Rules to its left or right, on the first field
-//! that tells, cannot match. Few sets of rules that can be sorted, the partitions, hold a whole rule set; each has an
-//! order of fields of its own. They are searched in order of their best priority as long as that can improve the match.
+//! packet then has one position among them, found as in any search tree. Rules to the left or right of it cannot match.
+//! A whole rule set is divided into few sets of rules that can be sorted, the partitions, each with its own order of
+//! fields. They are searched in order of their best priority as long as that can improve the match.
 //!
 //! For example, `tcp dport 22`, `tcp dport 80-90` and `udp` are sorted by protocol, then port. `tcp dport 85-99` goes
 //! to another partition, because it overlaps the second rule and is not equal to it.
@@ -13,24 +13,24 @@
 //! All is in one arena of cache lines, which come in pieces that never move. An entry is a whole region (bounds,
 //! priority, id): one line for an IPv4 5-tuple, two for IPv6. Entries of equal bounds are a list in order of priority.
 //!
-//! Above the entries are B-trees, one level of trees a key word. A node tells up to 8 (one line) or 16 (two) intervals
-//! of a word apart by where they begin. A word on which all entries below are equal has no node. The ends of intervals
-//! are not looked at before the entry, because at most one interval can be the packet's.
+//! Above the entries are B-trees, one level of trees per key word. A node separates up to 8 (one line) or 16 (two)
+//! intervals of a word by their starts. A word on which all entries below are equal has no node. The ends of intervals
+//! are only compared at the entry, because at most one interval can hold the packet.
 //!
 //! # Cost
-//! Memory is linear: an entry, 12 bytes to find it by its rule, and its share of nodes that are at least a quarter
-//! full. A lookup takes O(words + log n) nodes and tests one region a partition, more only where ternary regions have
-//! equal hulls. The walks of up to 64 keys are under way together, one node a round. Where these are few, the walks of
-//! the next partition join them.
+//! Memory is linear: a region takes an entry, 12 bytes to find it by its rule, and its share of nodes that are at least
+//! a quarter full. In each partition, a lookup takes O(words + log n) nodes and tests one region, or more if ternary
+//! regions have equal hulls. The walks of up to 64 keys advance together, one node per round. If few walks are left,
+//! the walks of the next partition join them.
 //!
 //! An insertion is one walk in each partition up to the one that takes the region, and splits O(log n) nodes there. A
 //! removal is one walk and takes no memory. After the rules of the best priority are removed, the partition's bound is
-//! too good. Half as many removals as regions then pay for a pass over it. That is O(1) amortised, and O(n) for that
-//! one removal.
+//! too good. After half as many removals as it has regions, a pass over the partition corrects the bound. That is O(1)
+//! amortised, and O(n) for that one removal.
 //!
 //! There are never more partitions than [`Config::most_partitions`], and no list of equal entries has more than 256.
-//! Regions that would need more go to an overflow list. Every lookup that it can improve tests it, eight regions at a
-//! time; [`Stats::overflow`] counts its regions.
+//! Regions that would need more go to an overflow list. A lookup tests the list, eight regions at a time, if that can
+//! improve its match. [`Stats::overflow`] is the number of regions in the list.
 //!
 //! # Paper
 //! Yingchareonthawornchai, Daly, Liu and Torng, "A Sorted-Partitioning Approach to Fast and Scalable Dynamic Packet
@@ -39,12 +39,12 @@
 //!
 //! # Deviations
 //! - A field is a key word: an IPv6 address is four, each with its position in the order.
-//! - Nodes are B-tree nodes tested with vector instructions, not binary; entries are told apart by no more words than
-//!   it takes.
-//! - The order of a new partition begins with the words on which its first region is narrowest. A partition of at most
-//!   `Config::reorder` regions takes any order in which a region that did not fit does. That begins with the words that
-//!   tell most regions apart. The search for that order is exact, because any word on which the regions are sorted may
-//!   come next without losing an order.
+//! - Nodes are B-tree nodes tested with vector instructions, not binary. Only the words that separate entries have
+//!   nodes.
+//! - The order of a new partition begins with the words on which its first region is narrowest. If a region does not
+//!   fit, a partition of at most `Config::reorder` regions takes any order in which it does. That order begins with the
+//!   words that separate most regions. The search for it is exact, because any word on which the regions are sorted may
+//!   come next without ruling out an order.
 //! - A build inserts rules in order of priority; the offline choice of fields is not used. Online insertion in random
 //!   order makes 33 partitions of 256k rules, on the mean over twelve seeds whose prefix lengths are smoothed by 2 bits
 //!   (`papers/tuplemerge/record.csv`, entry `fig2`). The TupleMerge paper has 11, which sets without smoothing give, too.

@@ -7,9 +7,9 @@
 //! wide    header | 15 keys | 16 children
 //! ```
 //!
-//! The header has the word that the node is about, and the number of children. The key of a child is the smallest value
-//! below it; the first child needs none. Unused keys are `u32::MAX` and unused children repeat the last one. So
-//! counting the keys that are at most a packet's word always gives the child to go to.
+//! The header has the key word that the node divides, and the number of children. The key of a child is the smallest
+//! value below it; the first child needs none. Unused keys are `u32::MAX` and unused children repeat the last one. So
+//! the number of keys that are at most a packet's word always is the index of the child to go to.
 //!
 //! For example, a small node of three children has the keys 10 and 20. One key is at most 15, which leads to child 1.
 //! All seven are at most `u32::MAX`, which leads to child 7, a copy of child 2.
@@ -48,7 +48,7 @@ pub(super) fn lines_of(handle: u32) -> usize {
     room(handle) / SMALL_ROOM
 }
 
-/// Node outside the arena, with room for the children of two.
+/// Node outside the arena, with room for the children of two nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) word: u32,
@@ -80,7 +80,7 @@ impl Node {
         self.len -= 1;
     }
 
-    /// Takes on the children of the node to the right, the first of which has this key.
+    /// Appends the children of the node to the right; `key` becomes the key of the first of them.
     pub(super) fn append(&mut self, right: &Self, key: u32) {
         let to = self.len..self.len + right.len;
         self.keys[to.clone()].copy_from_slice(&right.keys[..right.len]);
@@ -89,7 +89,7 @@ impl Node {
         self.len += right.len;
     }
 
-    /// Keeps the first `len` children; returns the others, with the first one's key.
+    /// Keeps the first `len` children; returns a node of the others, with all their keys.
     pub(super) fn split_off(&mut self, len: usize) -> Self {
         let mut right = Self::new(self.word);
         right.len = self.len - len;
@@ -103,7 +103,7 @@ impl Node {
 impl Arena {
     /// Returns the word of a node, its number of children, its keys and its children.
     ///
-    /// The keys begin with the second child's.
+    /// The keys begin with the key of the second child.
     pub(super) fn parts(&self, node: u32) -> (u32, usize, &[u32], &[u32]) {
         let (words, room) = (self.run(line_of(node)), room(node));
         let len = (words[0] >> 16) as usize;
@@ -119,7 +119,7 @@ impl Arena {
         node
     }
 
-    /// Writes a node over the one of `handle`, which must have room for it.
+    /// Overwrites the node of `handle`, which must have room for the new one.
     pub(super) fn write(&mut self, handle: u32, node: &Node) {
         let (room, len) = (room(handle), node.len);
         let words = self.run_mut(line_of(handle), lines_of(handle));
@@ -137,7 +137,7 @@ impl Arena {
         handle
     }
 
-    /// Writes a node of at most 16 children back; returns its handle, which may be another.
+    /// Writes a node of at most 16 children back; returns its handle, which may be a new one.
     pub(super) fn update(&mut self, handle: u32, node: &Node) -> u32 {
         if node.len > room(handle) {
             self.drop_node(handle);

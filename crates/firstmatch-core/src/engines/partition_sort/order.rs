@@ -1,14 +1,14 @@
 //! Orders of key words in which regions are sorted.
 
-/// Returns an order of words in which `regions` are sorted, or `None` where there is none.
+/// Returns an order of words in which `regions` are sorted, or `None` if there is none.
 ///
 /// A region is the `lo` of every word, then the `hi`. Regions are sorted if, on each word in turn, regions that were
-/// equal so far are equal or disjoint. Taking any word for which that holds loses no order, because the other words
-/// then only have fewer regions to tell apart. So this finds an order if there is one. It prefers the word that tells
-/// most regions apart, then the one on which they are narrowest.
+/// equal so far are equal or disjoint. Any word for which that holds may come next, because the other words then only
+/// have fewer regions to separate. So this finds an order if there is one. It prefers the word that separates most
+/// regions, then the word on which they are narrowest.
 ///
-/// For example, the regions x = 1, y = 0–9 and x = 0–3, y = 20–29 are sorted by y, then x. They are not by x first,
-/// because 1 and 0–3 overlap and are not equal.
+/// For example, the regions x = 1, y = 0–9 and x = 0–3, y = 20–29 are sorted by y, then x. They are not sorted by x
+/// first, because 1 and 0–3 overlap and are not equal.
 pub(super) fn choose(regions: &[&[u32]]) -> Option<Box<[u8]>> {
     let key_words = regions.first()?.len() / 2;
     let mut open: Vec<usize> = (0..key_words).collect();
@@ -35,7 +35,7 @@ fn bits(region: &[u32], word: usize) -> u32 {
     32 - (region[region.len() / 2 + word] - region[word]).leading_zeros()
 }
 
-/// Sorts each class on a word; returns the lengths of the classes that it then has.
+/// Sorts each class on a word and divides it; returns the lengths of all new classes.
 ///
 /// `None` if two regions of a class overlap and are not equal.
 fn divide(sorted: &mut [&[u32]], classes: &[usize], word: usize) -> Option<Vec<usize>> {

@@ -76,7 +76,7 @@ impl PartitionSort {
         Self::build_within(set, config, &Visits::default())
     }
 
-    /// Does the same within a limit on visits; inserting a region takes one for each partition that it may go to.
+    /// Does the same within a limit on visits; inserting a region takes one visit for each partition that it may go to.
     pub(super) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
         let mut engine = Self::new(set.schema(), config)?;
         let mut regions = Regions::new(set.schema().words().len());
@@ -110,7 +110,7 @@ impl fmt::Debug for PartitionSort {
     }
 }
 
-/// Rules that are sorted on every word, in one order of words.
+/// Regions that are sorted in one order of words.
 #[derive(Debug)]
 pub(super) struct Partition {
     /// Lower bound of the priorities of its regions.
@@ -120,7 +120,7 @@ pub(super) struct Partition {
     pub(super) number: u32,
     /// Number of regions.
     pub(super) len: usize,
-    /// Removals since one of the best priority.
+    /// Number of removals since a region of the best priority was removed.
     pub(super) loose: usize,
     pub(super) order: Box<[u8]>,
 }

@@ -51,7 +51,7 @@ fn an_order_is_found_if_there_is_one() {
     };
     let apart = |a: &[u32], b: &[u32], word: usize| a[word + 3] < b[word] || b[word + 3] < a[word];
     let equal = |a: &[u32], b: &[u32], word: usize| (a[word], a[word + 3]) == (b[word], b[word + 3]);
-    // By definition, the first word on which two regions differ tells them apart.
+    // By definition, two sorted regions are disjoint on the first word on which they differ.
     let is_sorted = |regions: &[&[u32]], order: &[usize]| {
         regions
             .iter()
@@ -88,7 +88,7 @@ fn trees_stay_low_and_shrink_again() {
     let schema = Schema::new(None, vec![Field::new("x", 32, Kind::Range, None)]);
     let mut engine = PartitionSort::new(&schema, &Config::default()).expect("no budget");
     let count = 5_000u32;
-    // Neither rising nor falling.
+    // Slots in an order that neither rises nor falls.
     let slots = || (0..count).map(|i| i * 2_741 % count);
     for slot in slots() {
         let mut regions = Regions::new(1);
@@ -98,7 +98,7 @@ fn trees_stay_low_and_shrink_again() {
     }
     let full = engine.stats();
     assert_eq!((full.tables, full.worst_tests), (1, 1));
-    // At least four children a node but the first, sixteen at most: 16^3 < 5000 < 2 * 4^6.
+    // At least four children per node but the root, and at most sixteen: 16^3 < 5000 < 2 * 4^6.
     assert!((4..=6).contains(&(full.worst_lines / 2 - 1)), "{full:?}");
     for slot in slots().take(count as usize - 3) {
         engine.remove(RuleId::new(slot, 0)).expect("it is there");
@@ -107,7 +107,7 @@ fn trees_stay_low_and_shrink_again() {
     assert_eq!((few.regions, few.worst_lines), (3, 4), "one node and an entry: {few:?}");
 }
 
-/// Counts the cache lines and regions that a lookup meets if it asks every partition.
+/// Counts the cache lines and regions that a lookup meets if it searches every partition.
 ///
 /// It walks as [`lookup`](super::lookup) does, one key and one node at a time.
 fn met(engine: &PartitionSort, row: &[u32]) -> (usize, usize) {
@@ -137,9 +137,9 @@ fn met(engine: &PartitionSort, row: &[u32]) -> (usize, usize) {
     (lines, tests)
 }
 
-/// No key meets more than `stats` states, and some key meets a good part of it.
+/// No key meets more than `stats` states, and some key meets at least a quarter of it.
 ///
-/// That holds for rules as inserted, and after half of them have gone for others.
+/// That holds for rules as inserted, and after half of them were replaced.
 #[test]
 fn no_key_meets_more_than_is_stated() {
     for (number, all) in sets().iter().enumerate() {

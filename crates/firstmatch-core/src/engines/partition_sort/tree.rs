@@ -6,13 +6,13 @@
 use super::arena::{Arena, NONE};
 use super::node::{ENTRY, Node, WIDE_ROOM, is_entry, line_of, room};
 
-/// Step of a walk: a node, and which child was taken.
+/// Step of a walk: a node, and the index of the child that was taken.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     node: u32,
     word: u32,
     at: usize,
-    /// Start of the interval to the right of the child's, on the same word.
+    /// Start of the next interval to the right of the child's interval, on the same word.
     next: Option<u32>,
 }
 
@@ -23,10 +23,10 @@ pub(super) enum Fit {
     Equal(u32),
     /// Left or right of `entry` on word `word`, and disjoint from its neighbours there.
     ///
-    /// Where `bottom` is `top`, there are no nodes on this word: a new one must hold the region and all below
+    /// If `bottom` is `top`, there are no nodes on this word: a new one must hold the region and everything below
     /// `path[top..]`. Otherwise the region is a new child of the node `path[bottom - 1]`.
     Beside { word: u32, top: usize, bottom: usize, entry: u32 },
-    /// None: the region overlaps another from which it should be told apart.
+    /// None: the region overlaps another region without being equal to it.
     Nowhere,
 }
 
@@ -60,8 +60,8 @@ impl Arena {
             }
             let is_behind = entry_hi[i] < lo[i];
             let next = path[top..bottom].last().and_then(|step| step.next);
-            // No interval is left of the entry's here, because the walk takes the last one that does not begin behind
-            // `lo`.
+            // If the entry's interval begins behind `lo`, it is the leftmost one, because the walk takes the last
+            // interval that begins at or before `lo`.
             let is_apart = if is_behind { next.is_none_or(|next| hi[i] < next) } else { hi[i] < entry_lo[i] };
             return if is_apart { Fit::Beside { word: u32::from(word), top, bottom, entry } } else { Fit::Nowhere };
         }
@@ -70,7 +70,7 @@ impl Arena {
 
     /// Links the first entry of a group into the tree, where it fits.
     ///
-    /// Where that is among equal entries, it must be alone in its group.
+    /// If it joins equal entries, it must be alone in its own group before.
     pub(super) fn link(&mut self, root: &mut u32, path: &[Step], fit: Fit, new: u32) {
         let (word, top, bottom, old) = match fit {
             Fit::Nowhere => return,
@@ -166,7 +166,7 @@ impl Arena {
         }
     }
 
-    /// Refills a node of too few children from a sibling, or merges the two.
+    /// Refills a node that has too few children from a sibling, or merges the two.
     ///
     /// Returns the index of the child that is removed by a merge.
     fn refill(&mut self, above: Step, handle: u32, node: Node) -> Option<usize> {

@@ -11,7 +11,7 @@ use crate::engines::shared::vec_growth;
 use crate::error::UpdateError;
 use crate::rule::{Region, Regions, RuleId};
 
-/// Maximum number of regions of a group; more that are equal go to other partitions.
+/// Maximum number of regions of a group; further equal regions go to other partitions.
 pub(super) const LONGEST: usize = 256;
 
 impl Updatable for PartitionSort {
@@ -85,8 +85,8 @@ impl PartitionSort {
 
     /// Returns the most lines that an insertion takes.
     ///
-    /// These are the entry and its ternary part, and two lines a node. Nodes are those of the one word on which nodes
-    /// are split, its new root, and those of a partition that is built anew.
+    /// These are the entry, its ternary part, and two lines per node. The nodes are those that are split on one word,
+    /// its new root, and the nodes of a partition that is built anew.
     fn most_lines(&self) -> usize {
         let regions = self.partitions.iter().map(|partition| partition.len).max().unwrap_or(0);
         // All nodes of a word but its first have at least four children.
@@ -104,7 +104,7 @@ impl PartitionSort {
 
     /// Inserts a region into the first partition in which it fits, or into a new one.
     ///
-    /// Returns its entry and the number of the partition; `None` where there may be no more.
+    /// Returns its entry and the number of the partition; `None` if that would need one partition too many.
     fn insert_into_partition(&mut self, rule: Match, region: &Region<'_>) -> Option<(u32, u32)> {
         if self.arena.is_full(self.most_lines()) {
             return None;

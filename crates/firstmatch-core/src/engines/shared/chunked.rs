@@ -28,7 +28,7 @@ impl<T: Copy> Clone for Chunked<T> {
 
 /// Returns a copy with the same capacity.
 ///
-/// Two copies that change alike then take the same memory.
+/// Two copies that get the same changes then take the same memory.
 pub(crate) fn with_room<T: Clone>(list: &Vec<T>) -> Vec<T> {
     let mut copy = Vec::with_capacity(list.capacity());
     copy.extend_from_slice(list);
@@ -54,7 +54,7 @@ impl<T: Copy> Chunked<T> {
         self.pieces.get(index / PIECE)?.as_deref()
     }
 
-    /// Returns that piece, to be written.
+    /// Returns the piece that holds the item of `index`, for writing.
     pub(crate) fn piece_mut(&mut self, index: usize) -> Option<&mut [T; PIECE]> {
         self.pieces.get_mut(index / PIECE)?.as_deref_mut()
     }
@@ -122,7 +122,7 @@ pub(crate) fn vec_growth(len: usize, capacity: usize, more: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// A list grows by no more places than it is said to, and by hardly fewer.
+    /// A list grows by at most the predicted number of places, and by hardly fewer.
     #[test]
     fn a_list_grows_as_is_said() {
         for len in 0..40 {

@@ -32,7 +32,7 @@ pub(crate) struct Classes {
     hashes: Vec<u32>,
     /// Open hash table of the classes: 1 + the number of a class, or 0 in a free slot.
     ///
-    /// At most half of the slots are in use. A class is in the first slot, from the one of its hash on, that was free.
+    /// At most half of the slots are in use. A class takes the first free slot from the slot of its hash on.
     table: Vec<u32>,
 }
 
@@ -60,7 +60,7 @@ impl Classes {
         self.hashes.len()
     }
 
-    /// Number of bytes of memory, those that are reserved included.
+    /// Number of bytes of memory, including reserved ones.
     pub(crate) fn bytes(&self) -> usize {
         let numbers = self.rows.capacity() + self.hashes.capacity() + self.table.capacity();
         numbers * size_of::<u32>() + self.ends.capacity() * size_of::<usize>()
@@ -77,7 +77,7 @@ impl Classes {
         &self.rows[start..self.ends[class]]
     }
 
-    /// Returns the class of a row, a new one if no other is equal.
+    /// Returns the class of a row, which is new if no other row is equal.
     ///
     /// # Errors
     /// If a new row exceeds the bytes of `room`, or there were too many visits.
@@ -116,7 +116,7 @@ impl Classes {
         })
     }
 
-    /// Returns the number of this hash that `is_meant` accepts, or the first free slot.
+    /// Returns the class with this hash that `is_meant` accepts, or else the first free slot.
     fn find(&self, hash: u32, is_meant: impl Fn(u32) -> bool) -> Result<u32, usize> {
         let last = self.table.len() - 1;
         let mut at = hash as usize & last;

@@ -1,4 +1,4 @@
-//! Words that entries of several engines begin with.
+//! First words of the entries of several engines.
 //!
 //! The words are `lo` of every key word, `hi` of every key word, two for the priority and two for the rule's id. For
 //! example, an entry of the IPv4 5-tuple has 5 + 5 + 2 + 2 = 14 words: 56 bytes, less than a cache line.
@@ -18,7 +18,7 @@ pub(crate) fn priority_of(entry: &[u32], key_words: usize) -> Priority {
     Priority(u64::from(entry[2 * key_words + 1]) << 32 | u64::from(entry[2 * key_words]))
 }
 
-/// Returns the rule and priority of an entry; `None` where the id is no rule's.
+/// Returns the rule and priority of an entry; `None` if the id is not that of a rule.
 #[inline(always)]
 pub(crate) fn match_of(entry: &[u32], key_words: usize) -> Option<Match> {
     let id = u64::from(entry[2 * key_words + 3]) << 32 | u64::from(entry[2 * key_words + 2]);

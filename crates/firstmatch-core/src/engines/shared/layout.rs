@@ -1,7 +1,7 @@
 //! Orders in which the nodes of a tree lie in memory.
 //!
-//! Children of a node are found as first child plus index, so they lie together. What a layout moves is therefore a
-//! *group*, the children of one node. The first group holds the roots.
+//! Children of a node are found as first child plus index, so they lie together. A layout therefore moves *groups*: a
+//! group is the children of one node. The first group holds the roots.
 
 use std::collections::VecDeque;
 
@@ -42,14 +42,14 @@ pub(crate) struct Group {
 pub(crate) struct Placement {
     /// Index of the first node of each group.
     pub(crate) first: Vec<usize>,
-    /// Number of nodes, the unused ones between blocks among them.
+    /// Number of nodes, including unused ones between blocks.
     pub(crate) nodes: usize,
 }
 
 /// Places the groups of a tree, whose first group holds the roots.
 ///
-/// A page has `page` nodes and a cache line `line`. A group below several nodes belongs to the first that a walk level by
-/// level comes to.
+/// A page has `page` nodes, a cache line `line` nodes. A group below several nodes belongs to the node that a walk level
+/// by level reaches first.
 pub(crate) fn place(groups: &[Group], layout: Layout, page: usize, line: usize) -> Placement {
     let mut tree = Tree::of(groups);
     if matches!(layout, Layout::Pages | Layout::PagesAndLines) {
@@ -102,7 +102,7 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// Goes on to the next unit of `unit` nodes, unless `nodes` nodes fit in the rest of this one or in none.
+    /// Goes on to the next unit of `unit` nodes, unless `nodes` nodes fit in the rest of this unit, or in no unit.
     fn begin(&mut self, nodes: usize, unit: usize) {
         let used = self.next % unit;
         if used > 0 && used + nodes > unit && nodes <= unit {
@@ -116,7 +116,7 @@ impl Cursor {
     }
 }
 
-/// Groups as a tree: each below one other alone.
+/// Groups as a tree: each group is below only one other.
 struct Tree {
     /// All groups, level by level.
     order: Vec<usize>,
@@ -176,10 +176,10 @@ impl Tree {
 
     /// Partitions `members`, which go level by level, into blocks of at most `capacity` nodes.
     ///
-    /// A block has the first member that has none yet, then its descendants, breadth first and the heaviest tree before
-    /// others, as far as they fit. A descendant that does not fit is left for another block, and after [`MISFITS`] of them the block is closed. Where
-    /// descendants end before the block is full, the next first member follows. A larger group is a block with what fits
-    /// in the rest of its last unit.
+    /// A block has the first member that is in no block yet, then its descendants that fit, breadth first and the
+    /// heaviest tree before others. A descendant that does not fit is left for another block, and after [`MISFITS`] of
+    /// them the block is closed. If descendants end before the block is full, the next first member follows. A larger
+    /// group is a block of its own, with the groups that fit in the rest of its last unit.
     fn blocks(&self, groups: &[Group], members: &[usize], capacity: usize) -> Vec<Vec<usize>> {
         let mut open = vec![false; groups.len()];
         members.iter().for_each(|&group| open[group] = true);
@@ -257,7 +257,7 @@ mod tests {
         groups
     }
 
-    /// No two groups share a node, in any layout, and nothing but blocks leaves nodes unused.
+    /// No two groups share a node, in any layout, and only layouts in blocks leave nodes unused.
     #[test]
     fn groups_lie_apart() {
         for groups in [binary(1), binary(63), binary(100), wild(300, 3), wild(777, 5)] {
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(of(Layout::Pages), [0, 1, 2, 3, 4, 5, 6]);
     }
 
-    /// A page has a group with those below it, so a path that stays in few pages exists only in blocks.
+    /// A page has a group together with groups below it, so that only layouts in blocks keep paths in few pages.
     #[test]
     fn pages_gather_what_lies_below() {
         let tree = binary(1023);
@@ -320,7 +320,7 @@ mod tests {
         assert!(breadth > 6.5 && blocked < 4.2, "{breadth} and {blocked}");
     }
 
-    /// A group of at most a line never straddles two lines where lines are blocked.
+    /// A group of at most a line never straddles two lines in a layout with blocks of lines.
     #[test]
     fn groups_of_a_line_do_not_straddle_lines() {
         let groups = wild(500, 9);

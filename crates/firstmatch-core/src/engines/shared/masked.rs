@@ -14,7 +14,7 @@ pub(crate) fn common_bits(a: &[u32], b: &[u32], both: &mut Vec<u32>) {
     both.extend(a.iter().zip(b).map(|(a, b)| a & b));
 }
 
-/// Returns the mask of all bits that values up to `most` have.
+/// Returns the mask of all bits that can be set in values up to `most`.
 pub(crate) fn mask_for(most: u32) -> u32 {
     u32::MAX.checked_shr(most.leading_zeros()).unwrap_or(0)
 }
@@ -55,7 +55,7 @@ pub(crate) fn combinations(
     numbers.collect()
 }
 
-/// Returns the class of each value that has a class in both, and the classes.
+/// Returns the class of each value, from its class in both arguments, and the classes.
 ///
 /// # Errors
 /// If the rows have no room.

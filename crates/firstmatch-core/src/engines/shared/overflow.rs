@@ -1,6 +1,6 @@
 //! Overflow list: the regions that no table or partition takes.
 //!
-//! They stand in blocks of eight, which are tested at once, in no order. For example, removing region 3 of 20 moves
+//! They stand in no order, in blocks of eight, which are tested at once. For example, removing region 3 of 20 moves
 //! region 19 to its place.
 
 use super::chunked::{vec_growth, with_room};
@@ -186,7 +186,7 @@ impl OverflowList {
     ) {
         let mut row = std::mem::take(&mut probe.row);
         for at in from..to {
-            // Blocks lie apart, so that no machine foresees them.
+            // Blocks are scattered in memory, so that no hardware prefetcher predicts them.
             if let Some(later) = self.blocks.get(at + 4) {
                 later.bounds.iter().step_by(LINE_WORDS).for_each(|word| isa.prefetch(word));
             }
@@ -200,7 +200,7 @@ impl OverflowList {
                 let place = hits.trailing_zeros() as usize % BLOCK;
                 hits &= hits - 1;
                 let rule = block.rules[place].filter(|rule| probe.takes(rule.priority.0));
-                // The box may be smaller by now.
+                // `visit` may have shrunk the box.
                 let Some(rule) = rule.filter(|_| block.overlaps(isa, probe) >> place & 1 != 0) else { continue };
                 self.read((at * BLOCK + place) as u32, &mut row, |region| visit(probe, rule, region));
             }

@@ -4,7 +4,7 @@ use super::classes::{Classes, Room};
 use super::masked::Intersect;
 use crate::error::BuildError;
 
-/// Returns the class of every pair of classes, those of the first class of `first` leading, and the classes.
+/// Returns the class of every pair of classes, grouped by the class of `first`, and the classes.
 ///
 /// # Errors
 /// If the rows have no room.

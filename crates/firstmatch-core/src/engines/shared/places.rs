@@ -4,8 +4,8 @@ use super::chunked::Chunked;
 
 /// Places of the regions of each rule, by slot.
 ///
-/// The first place of a rule stands at its slot, further ones in a linked list in `more`. The free items of `more` are
-/// a list too.
+/// The first place of a rule stands at its slot, further places in a linked list in `more`. The free items of `more`
+/// are also a linked list.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     first: Chunked<Place>,
@@ -48,17 +48,17 @@ impl Places {
 
     /// Returns an upper bound of the bytes that adding one place of a rule takes.
     ///
-    /// `regions` is the number of the rule's regions with this one; the first needs no item of `more`.
+    /// `regions` is the number of the rule's regions including this one; the first needs no item of `more`.
     pub(crate) fn growth(&self, slot: usize, regions: usize) -> usize {
         self.first.growth_at(slot) + if regions > 1 { self.more.growth(self.more.len() + 1) } else { 0 }
     }
 
-    /// Returns an upper bound of the bytes that adding this many places of a rule without any takes.
+    /// Returns an upper bound of the bytes that adding `regions` places of a rule takes, if it has none yet.
     pub(crate) fn growth_by(&self, slot: usize, regions: usize) -> usize {
         self.first.growth_at(slot) + self.more.growth(self.more.len() + regions.saturating_sub(1))
     }
 
-    /// Number of slots: one more than the largest there ever was.
+    /// Number of slots: one more than the largest slot so far.
     pub(crate) fn slots(&self) -> usize {
         self.first.len()
     }
@@ -115,7 +115,7 @@ impl Places {
         }
     }
 
-    /// Notes that a region of this rule has moved; `from` and `to` are index and part.
+    /// Records that a region of this rule has moved; `from` and `to` are index and part.
     pub(crate) fn moved(&mut self, slot: usize, from: (u32, u32), to: (u32, u32)) {
         let is_it = |place: &&mut Place| (place.at, place.part) == from;
         let mut next = self.get(slot).next;
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::engines::shared::wide::Random;
 
-    /// Of places that agree in the index or in the part, the one that agrees in both moves.
+    /// Only the place that agrees both in the index and in the part moves.
     #[test]
     fn the_very_place_moves() {
         let all = [(3, 7), (3, 8), (4, 7), (4, 8)];
@@ -155,8 +155,8 @@ mod tests {
         }
     }
 
-    /// Places of some rules come, move and go, in any order: each rule gives back just those it has, memory that was given
-    /// back serves the next, and no change takes more than it was said to.
+    /// Places of rules are added, moved and removed in any order. Each rule gives back exactly its own places, freed
+    /// memory is reused, and no change takes more than predicted.
     #[test]
     fn rules_have_their_places() {
         let (mut places, mut random) = (Places::new(), Random(2));

@@ -14,13 +14,13 @@ pub(crate) type Masks = Vec<(u32, u32)>;
 
 /// Rules as products, each of one set of values for each word, in order of rank.
 ///
-/// A key lies in a product if each of its words is in the word's set. Every key lies in a product of a rule if it lies
-/// in a region of that rule, and the other way round. For example, `sport { 22, 80 } dport not 443` is four regions and
-/// one product: the intervals 22 and 80 of one word, 0 to 442 and 444 to 65,535 of the other.
+/// A key lies in a product if each of its words is in the word's set. A key lies in a product of a rule exactly if it
+/// lies in a region of that rule. For example, `sport { 22, 80 } dport not 443` is four regions and one product: the
+/// intervals 22 and 80 of one word, 0 to 442 and 444 to 65,535 of the other.
 pub(crate) struct Products {
     /// Rule of each product.
     pub(crate) matches: Vec<Match>,
-    /// Number of products before each rule's own, and the number of all.
+    /// Number of products before the first of each rule, then the number of all products.
     pub(crate) firsts: Vec<u32>,
     /// Intervals of each word with their products. In one product they do not overlap.
     pub(crate) intervals: Vec<Vec<(usize, Interval)>>,
@@ -31,7 +31,7 @@ pub(crate) struct Products {
 impl Products {
     /// Builds the products of a rule set, and counts a visit for each word of a region.
     ///
-    /// The words of a rule with several regions are counted again for each word by which these are united.
+    /// The words of a rule with several regions are counted again for each word by which its regions are united.
     ///
     /// # Errors
     /// If there were too many visits.
@@ -72,8 +72,8 @@ impl Products {
     pub(crate) fn build_bytes(set: &Lowered) -> usize {
         let key_words = set.schema().words().len();
         let masks = if set.regions().ternary_words().is_empty() { 0 } else { 8 * key_words };
-        // A vector that grows has up to three times the bytes of its elements, its old and its new ones together. Each
-        // word has an interval, each product a match, a number and masks.
+        // A growing vector has up to three times the bytes of its elements, old and new memory together. Each word has
+        // an interval, each product a match, a number and masks.
         let product = size_of::<Match>() + size_of::<u32>() + size_of::<Masks>() + masks;
         let region = 3 * (key_words * size_of::<(usize, Interval)>() + product);
         // Rows before and after a union, their order, and each set with its number, hash and slots of a table.
@@ -86,7 +86,7 @@ impl Products {
         self.matches.len()
     }
 
-    /// Number of bytes of memory, those that are reserved included.
+    /// Number of bytes of memory, including reserved ones.
     pub(crate) fn bytes(&self) -> usize {
         let intervals: usize = self.intervals.iter().map(|all| all.capacity() * size_of::<(usize, Interval)>()).sum();
         let masks: usize = self.masks.iter().map(|masks| masks.capacity() * size_of::<(u32, u32)>()).sum();
@@ -102,9 +102,10 @@ impl Products {
 
 /// Products of a rule with several regions.
 ///
-/// Each is a row of classes: that of its masks, then that of its set of intervals for each word. Equal sets have one
-/// class, so that rows are short and quickly compared. For example, `sport { 22, 80 } dport { 1, 443 }` has four
-/// regions over the sets {22}, {80}, {1} and {443}. United by source port they are two rows with the set {22, 80}.
+/// Each product is a row of classes: the class of its masks, then for each word the class of its set of intervals.
+/// Equal sets have the same class, so that rows are short and quickly compared. For example, `sport { 22, 80 } dport
+/// { 1, 443 }` has four regions over the sets {22}, {80}, {1} and {443}. United by source port they are two rows with
+/// the set {22, 80}.
 struct United {
     sets: Classes,
     masks: Classes,
@@ -130,7 +131,7 @@ impl United {
 
     /// Adds a region as a row.
     ///
-    /// Where it is equal to the region before it, no class is searched for, because that is the case for most words.
+    /// For a word that is equal in the region before, no class is searched for, because most words are equal.
     fn push(&mut self, region: Region<'_>, before: Option<Region<'_>>, room: &Room<'_>) -> Result<(), BuildError> {
         let last = self.rows.len().saturating_sub(self.width);
         let class = match before {
@@ -230,7 +231,7 @@ mod tests {
         (0..key.len()).all(is_inside) && masks.all(|(&(value, mask), key)| key & mask == value)
     }
 
-    /// Over three words of three bits, keys lie in a product of a rule just if they lie in one of its regions.
+    /// Over three words of three bits, keys lie in a product of a rule exactly if they lie in one of its regions.
     #[test]
     fn products_hold_what_regions_hold() {
         let schema = Schema::new(None, (0..3).map(|at| Field::new(&format!("f{at}"), 3, Kind::Mask, None)).collect());

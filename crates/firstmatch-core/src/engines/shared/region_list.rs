@@ -9,7 +9,7 @@ use crate::rule::{Lowered, Region, RuleId};
 
 /// Regions in blocks of eight, in no order, with the places of each rule.
 ///
-/// A cursor is the index of a block, so that a search must not go on after a change.
+/// A cursor is the index of a block, so a search must not be continued after a change.
 #[derive(Clone, Debug)]
 pub(crate) struct RegionList {
     level: Level,
@@ -128,7 +128,7 @@ mod tests {
     use crate::engines::shared::wide::Random;
     use crate::rule::{Priority, Regions};
 
-    /// Rules of up to four regions come and go; searches find those that are there, in slices of any size.
+    /// Rules of up to four regions come and go; searches find exactly the present regions, in slices of any size.
     #[test]
     fn searches_find_the_regions_of_live_rules() {
         let levels: Vec<Level> = Level::available().collect();

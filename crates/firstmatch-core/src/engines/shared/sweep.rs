@@ -3,11 +3,11 @@
 use crate::engine::budget::Visits;
 use crate::error::BuildError;
 
-/// Value of a word, or of several one behind the other.
+/// Value of a word, or of several concatenated words.
 pub(crate) trait Value: Copy + Ord {
     const FIRST: Self;
 
-    /// Returns the value behind this one, which is not the last.
+    /// Returns the next larger value; this one must not be the largest.
     fn next(self) -> Self;
 }
 
@@ -27,10 +27,10 @@ impl Value for u64 {
     }
 }
 
-/// Product that enters or leaves at a value of a word.
+/// Value of a word, and a product that enters or leaves there.
 pub(crate) type Change<V> = (V, usize);
 
-/// Cuts a word into elementary intervals, and returns the start of each but the first, and the class of each.
+/// Cuts a word into elementary intervals; returns the start of each but the first, and the class of each.
 ///
 /// `class_of` gets the products that enter or leave where an interval starts, and returns the class of the products
 /// that hold the interval. Neighbours of one class become one interval. `most` is the largest value of the word. A
@@ -47,7 +47,7 @@ pub(crate) fn sweep<V: Value>(
     visits: &Visits,
     mut class_of: impl FnMut(&[Change<V>]) -> Result<u32, BuildError>,
 ) -> Result<(Vec<V>, Vec<u32>), BuildError> {
-    // Intervals start at `lo` and have ended at `hi + 1`. One that ends with the word never has.
+    // A product enters at `lo` and leaves at `hi + 1`, or never if its interval ends with the word.
     let mut changes: Vec<Change<V>> = Vec::with_capacity(2 * intervals.len());
     for &(product, (lo, hi)) in intervals {
         changes.push((lo, product));

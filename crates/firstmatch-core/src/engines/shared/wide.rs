@@ -1,4 +1,4 @@
-//! Wide regions: regions that hold many of the keys that lie in regions behind them.
+//! Wide regions: regions that hold many keys of later regions.
 
 use std::cmp::Reverse;
 
@@ -7,12 +7,12 @@ use crate::rule::Regions;
 
 /// Number of keys that regions are compared with.
 const KEYS: usize = 32;
-/// Number of drawn keys, from regions behind it, that a wide region holds at least.
+/// Minimum number of keys, drawn from later regions, that a wide region holds.
 const HELD: usize = KEYS / 8;
 /// Largest number of wide regions.
 pub(crate) const MOST: usize = 8;
 
-/// Region that holds many keys of regions behind it.
+/// Region that holds many keys of later regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wide {
     /// Index of the region.
@@ -60,7 +60,7 @@ pub(crate) struct Random(pub(crate) u64);
 
 /// 2⁶⁴ divided by the golden ratio.
 ///
-/// Its multiples modulo 2⁶⁴ are spread evenly, however many are taken.
+/// Any number of its first multiples are spread evenly modulo 2⁶⁴.
 pub(crate) const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Random {
@@ -141,9 +141,7 @@ mod tests {
         }
     }
 
-    /// Rules for any protocol lie behind a rule for one of them.
-    ///
-    /// Packets have the protocols that rules ask for.
+    /// A rule for a protocol is wide above rules for any protocol if other rules name that protocol.
     #[test]
     fn a_rule_for_a_protocol_of_others_is_wide() {
         let net = |at: u128| (0, Test::Prefix { value: at << 12, len: 20 });

@@ -1,9 +1,9 @@
-//! Lines of the arena and bytes that insertions are said to take.
+//! Lines of the arena, and predictions of the bytes that insertions take.
 
 use super::*;
 use crate::engines::partition_sort::arena::Arena;
 
-/// A run of two lines that serves for one, and lines that are left over in a piece, stay free.
+/// If a run of two lines is used for one, the other line stays free. So do lines that are left over in a piece.
 #[test]
 fn no_line_is_lost() {
     let mut arena = Arena::new(2);
@@ -26,7 +26,7 @@ fn no_line_is_lost() {
     arena.check(used.into_iter().chain([(last, 1)]));
 }
 
-/// A further region of a rule is said to take a place more than the first does.
+/// The prediction for a further region of a rule has one place more than that for the first.
 #[test]
 fn further_regions_are_said_to_take_places() {
     let mut engine = of(&[[1, 1, 0, 9]], &Config::default());
@@ -40,14 +40,14 @@ fn further_regions_are_said_to_take_places() {
     assert_eq!([1, 2].map(said), [said(0) + grows(2) - grows(1); 2]);
 }
 
-/// When the best rule of a partition has gone, its bound is found anew after half as many removals as rules are left.
+/// Once the best rule of a partition is removed, the bound is recomputed after half as many removals as rules remain.
 #[test]
 fn a_bound_is_found_anew() {
     let slots: Vec<[u32; 4]> = (0..100).map(|at| [at, at, 0, 9]).collect();
     let mut engine = of(&slots, &Config::default());
     engine.remove(RuleId::new(0, 0)).expect("it is there");
     assert_eq!(engine.partitions[0].best, 0, "the bound is still that of the rule that has gone");
-    // Others go, and the second is the best of those that are left.
+    // After other removals, the bound is that of the second rule, the best one left.
     (60..99).rev().for_each(|slot| engine.remove(RuleId::new(slot, 0)).expect("it is there"));
     assert_eq!(engine.partitions[0].best, 1);
 }

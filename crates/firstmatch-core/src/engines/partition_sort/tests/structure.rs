@@ -1,4 +1,4 @@
-//! What must hold of the structure after any history of changes.
+//! Invariants of the structure after any history of changes.
 
 use super::*;
 use crate::KeyBuf;
@@ -43,7 +43,7 @@ fn check(engine: &PartitionSort) {
         let of_first = first.iter().map(|&(group, _)| arena.priority(group).0).min();
         assert!(partition.loose > 0 || of_first == Some(partition.best), "a bound is that of the best");
         regions += entries;
-        // Each is told from the next on the first word of the order on which they differ.
+        // Neighbours are disjoint and in order on the first word of the order on which they differ.
         for pair in first.windows(2) {
             let [(a_lo, a_hi), (b_lo, b_hi)] = [pair[0].0, pair[1].0].map(|group| arena.bounds(group));
             let differ = |word: usize| (a_lo[word], a_hi[word]) != (b_lo[word], b_hi[word]);
@@ -57,8 +57,9 @@ fn check(engine: &PartitionSort) {
     arena.check(used.into_iter());
 }
 
-/// Checks the nodes below a handle, of which `above` is the word of the node above: the least bounds there, and how many
-/// levels of its word there are.
+/// Checks the nodes below a handle; returns the least bounds there, and the number of levels of the handle's word.
+///
+/// `above` is the word of the node above.
 fn nodes(engine: &PartitionSort, handle: u32, above: Option<u32>, used: &mut Vec<(u32, usize)>) -> (Vec<u32>, usize) {
     let arena = &engine.arena;
     if is_entry(handle) {
@@ -101,7 +102,7 @@ fn regions_of(list: &[Region2]) -> Regions {
     regions
 }
 
-/// Panics unless keys have the best rule that holds them, from nothing and from matches to beat.
+/// Panics unless keys get the best rule that holds them, with and without a match to beat.
 fn check_answers(engine: &PartitionSort, there: &There, random: &mut Random, what: &str) {
     let mut keys = KeyBuf::new(Engine::schema(engine));
     for _ in 0..70 {
@@ -194,8 +195,7 @@ fn the_structure_holds_after_any_history() {
     }
 }
 
-/// Each value of a word comes and goes at the ends of nodes: least values are taken out again and again, from the front,
-/// from the back and from the middle.
+/// Nodes stay sound while values are removed from the front, from the back and from the middle, and come back.
 #[test]
 fn nodes_are_merged_from_every_side() {
     for side in 0..4 {
@@ -214,7 +214,7 @@ fn nodes_are_merged_from_every_side() {
             engine.remove(RuleId::new(left.remove(at), 0)).expect("it is there");
             check(&engine);
             if left.len() % 50 == 7 {
-                // What was taken out comes back between its neighbours, and goes again.
+                // Some removed values are inserted again between their neighbours, and removed once more.
                 let gone: Vec<u32> = (0..400).filter(|slot| !left.contains(slot)).step_by(9).collect();
                 for &slot in &gone {
                     let [x, to_x, y, to_y] = slots[slot as usize];
@@ -251,7 +251,7 @@ fn a_small_node_takes_no_more_than_it_holds() {
     }
 }
 
-/// A group has 256 equal regions and no more: further ones go to other partitions, or to the rest where there are no more.
+/// A group has at most 256 equal regions; further ones go to other partitions or, without any, to the overflow list.
 #[test]
 fn a_group_is_as_long_as_it_may_be() {
     for (count, most_partitions, tables, longest, overflow) in
@@ -263,7 +263,7 @@ fn a_group_is_as_long_as_it_may_be() {
         let stats = engine.stats();
         let is = (stats.tables, stats.longest_bucket, stats.overflow);
         assert_eq!(is, (tables, longest, overflow), "{count} in {most_partitions} partitions");
-        // The first is the answer, and when it has gone the next.
+        // The first rule is the answer and, once it is removed, the next one.
         let mut keys = KeyBuf::new(&pairs());
         keys.push()[..2].copy_from_slice(&[3, 3]);
         for slot in 0..count as u32 {
@@ -312,7 +312,7 @@ fn masks_decide_where_hulls_are_equal() {
     }
 }
 
-/// Whatever comes, a budget of one byte less than what it then takes refuses it and changes nothing.
+/// A budget of one byte less than an insertion takes refuses the insertion and changes nothing.
 #[test]
 fn no_insertion_takes_more_than_is_said() {
     for (reorder, most_partitions) in [(10, 128), (0, 3), (40, 128)] {
@@ -341,7 +341,7 @@ fn no_insertion_takes_more_than_is_said() {
     }
 }
 
-/// A rule that is refused half way goes as a whole.
+/// A rule that is refused half way leaves no region behind.
 #[test]
 fn a_rule_that_is_refused_half_way_goes_whole() {
     let mut engine = of(&[[1, 1, 0, 9], [0, 3, 20, 29], [9, 9, 9, 9]], &Config::default());
