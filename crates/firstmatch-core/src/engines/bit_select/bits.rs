@@ -87,12 +87,12 @@ impl Bits {
 
     /// Returns the number of selected bits that a region leaves open.
     ///
-    /// With `n` open bits a region stands in 2^n entries of the node.
+    /// A region with `n` open bits stands in 2^n entries of the node.
     pub(super) fn open(&self, cube: &[(u32, u32)]) -> u32 {
         self.words.iter().map(|&(word, bits)| (bits & !cube[word].1).count_ones()).sum()
     }
 
-    /// Adds the bit for absent of the field that most regions of a list require, if most of them do.
+    /// Adds the absent bit of the field that most regions of a list require, if a majority requires it.
     ///
     /// Otherwise keys without the field would be tested against regions that require it.
     pub(super) fn add_absent(&mut self, cubes: &Cubes<'_>, list: &[u32]) {
@@ -109,13 +109,13 @@ impl Bits {
         }
     }
 
-    /// Returns the bits but for those that say absent.
+    /// Returns the bits without the absent bits.
     pub(super) fn without_absent(&self, cubes: &Cubes<'_>) -> Self {
         let words = self.words.iter().map(|&(word, bits)| (word, bits & !cubes.absent[word]));
         Self { words: words.filter(|&(_, bits)| bits != 0).collect() }
     }
 
-    /// Whether two pairs of neighbouring words hold these bits and those of `word`.
+    /// Whether two pairs of neighbouring words can hold both these bits and bits of `word`.
     fn fit_with(&self, word: usize) -> bool {
         let mut words = self.words.iter().map(|&(word, _)| word).chain([word]);
         let [first, last] = pairs(words.clone());
@@ -130,7 +130,7 @@ impl Bits {
     }
 }
 
-/// Returns the first words of two pairs of neighbouring words that hold `words`, if two can.
+/// Returns the first words of two pairs of neighbouring words that hold `words`, if two pairs can.
 fn pairs(words: impl Iterator<Item = usize> + Clone) -> [usize; 2] {
     let first = words.clone().min().unwrap_or(0);
     [first, words.filter(|&word| word > first + 1).min().unwrap_or(first)]
@@ -183,7 +183,7 @@ struct Entry {
     open: u32,
 }
 
-/// Entries of lists, separated by whether they may leave another bit open: `free` or `full`.
+/// Entries of lists: `free` ones may leave another bit open, `full` ones may not.
 ///
 /// Values beyond `len` are overwritten.
 #[derive(Default)]
@@ -210,7 +210,7 @@ impl Entries {
 
     /// Empties the entries, with room for a split of `split` entries.
     ///
-    /// Both sides may keep all of them, and one more is written that is not kept.
+    /// Both sides may keep all entries, and one more is written that is not kept.
     fn clear(&mut self, split: usize) {
         let most = (2 * split + 1).max(self.free.len());
         self.free.resize(most, Entry::default());
@@ -242,7 +242,7 @@ struct Lists<'a> {
     ends: Vec<[usize; 2]>,
     /// Entries of all lists that fit one block: no bit makes their search shorter.
     short: Entries,
-    /// Buffers that a split writes both into.
+    /// Buffers into which a split writes `entries` and `short`.
     next: [Entries; 2],
     /// Number of regions that have gone to another tree.
     ///
@@ -252,7 +252,7 @@ struct Lists<'a> {
     share: f64,
     /// For each word, the bits that may split a list.
     ///
-    /// A bit that splits no list splits none of those that other bits divide it into.
+    /// A bit that splits no list also splits no list into which other bits divide these.
     layout: Vec<u32>,
 }
 
@@ -398,9 +398,9 @@ impl<'a> Lists<'a> {
         best
     }
 
-    /// Returns the bits of a word that can be added: those of at most two fields, and those that say absent.
+    /// Returns the bits of a word that can be added: bits of at most two fields in all, and absent bits.
     ///
-    /// There are no more because the choice would take longer and was no better. Two pairs of words must hold them all.
+    /// With more fields, the choice would take longer and was no better. Two pairs of words must hold all the bits.
     fn addable(&self, bits: &Bits, word: usize) -> u32 {
         let Cubes { fields, absent, .. } = self.cubes;
         if !bits.fit_with(word) {

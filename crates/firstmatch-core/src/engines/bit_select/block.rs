@@ -17,7 +17,7 @@ pub(super) const BLOCK: usize = 8;
 pub(super) const NONE: u32 = MORE - 1;
 const MORE: u32 = 1 << 31;
 
-/// Numbers of words for which [`Shape::fixed`] counts prefix fields.
+/// Numbers of words per prefix field that [`Shape::fixed`] counts.
 const FIXED: [usize; 3] = [1, 2, 4];
 
 /// Offset of the required-field bits in `u32`s: behind the ranks and one more value.
@@ -53,11 +53,11 @@ pub(super) struct Shape {
     pub(super) singles: Box<[(usize, u32)]>,
     /// Fields that are prefixes in every region.
     pub(super) prefixes: Box<[Prefixes]>,
-    /// Numbers of prefix fields of one, two and four words, which come first.
+    /// Numbers of prefix fields of one, two and four words; these fields come first.
     ///
     /// There is faster code for these.
     fixed: [usize; 3],
-    /// Other words with two bounds a region: of 8 bits, in pairs of 16 bits, and of 32 bits.
+    /// Other words with two bounds per region: of 8 bits, in pairs of 16 bits, and of 32 bits.
     pub(super) bytes: Box<[usize]>,
     pub(super) halves: Box<[[usize; 2]]>,
     pub(super) wide: Box<[usize]>,
@@ -201,7 +201,7 @@ impl Shape {
                 start += BLOCK;
             }
         }
-        // A region that accepts all values, absent among them, accepts all that the bits hold.
+        // A region that accepts all values, including absent, accepts all values that fit in the bits.
         let within = |word: usize, max: u32| (region.lo[word], region.hi[word].min(max));
         for (column, &word) in self.bytes.iter().enumerate() {
             let (lo, hi) = within(word, 0xFF);
@@ -255,7 +255,7 @@ impl Shape {
 
     /// Returns the rank of a region, or where the list continues.
     ///
-    /// The latter stands behind the last rank, and always at [`BLOCK`].
+    /// The place where the list continues stands behind the last rank, and always at [`BLOCK`].
     #[inline(always)]
     pub(super) fn rank(&self, block: &[u32], at: usize) -> u32 {
         if !self.has_short_ranks {
@@ -310,7 +310,7 @@ impl Shape {
 
     /// Moves the regions from position `at` on up by one, or those behind it down by one.
     ///
-    /// Moving up leaves no particular value at `at`, and takes a block that is not full.
+    /// Moving up leaves an arbitrary value at `at`; the block must not be full.
     fn shift(&self, block: &mut [u32], at: usize, is_up: bool) {
         // Positions of a column are lanes of an integer.
         let lanes = |value: u128, bits: usize| {
@@ -321,7 +321,7 @@ impl Shape {
         match (block.first_chunk_mut::<4>(), is_up) {
             (Some(ranks), _) if self.has_short_ranks => {
                 let all = (0..4).fold(0, |all, at| all | u128::from(ranks[at]) << (32 * at));
-                // Behind the last rank there is one that is none.
+                // A mark stands behind the last rank.
                 let moved = lanes(all, 16) | if is_up { 0 } else { u128::from(SHORT_NONE) << 112 };
                 *ranks = [0, 32, 64, 96].map(|bit| (moved >> bit) as u32);
             }
@@ -541,7 +541,7 @@ pub(super) fn is_rank(rank: u32) -> bool {
     rank < NONE
 }
 
-/// Returns the block that continues the list, if this value among the ranks is that of one.
+/// Returns the block that continues the list, if this value among the ranks names one.
 #[inline(always)]
 pub(super) fn goes_on(rank: u32) -> Option<usize> {
     (rank & MORE != 0).then_some((rank & !MORE) as usize)

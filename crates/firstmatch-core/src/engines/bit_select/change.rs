@@ -2,25 +2,27 @@
 //!
 //! An inserted region is added to the leaves that it reaches, through at most 128 table slots. If the block of a leaf
 //! is full, the slots get a block of their own with their regions of the old one. Their bounds are lowered to the new
-//! rank if that is better. A removed region is taken out of its blocks; bounds stay, at the price of a useless look.
+//! rank if that is better. A removed region is taken out of its blocks; bounds stay, so that a lookup may test a block
+//! in vain.
 //! A region that reaches more slots goes to the overflow tree, whose root selects nothing.
 //!
 //! A block that slots have left may keep stale copies of their regions. For example, the slots 4 and 5 of a node lead
 //! to a full block, and an inserted region reaches only slot 4. Slot 4 moves to another block, with the inserted
-//! region and those of the old block that reach slot 4. Slot 5 keeps the old block, where regions that reach slot 4
-//! alone are stale from now on. If there is no room for more blocks, those that no slot leads to any more are reused.
+//! region and the regions of the old block that reach slot 4. Slot 5 keeps the old block, where regions that only
+//! reach slot 4 are stale from now on. If there is no room for more blocks, blocks to which no slot leads are reused.
 //!
-//! Equal engines are equal after equal changes, refused ones among them. So two replicas stay alike if each gets every
-//! change, in the same order.
+//! Equal engines stay equal after equal changes, even if some are refused. So two replicas stay equal if each gets
+//! every change, in the same order.
 //!
 //! # Invariants
 //!
 //! - No slot that a stale region reaches leads to its copy, so that no lookup finds it (`left` in the tests).
 //! - No two trees lead to one block (`check_invariants`: debug builds call it after each change, as long as there are few
 //!   blocks).
-//! - New lists share a block only if their slots belong to one node, and while every slot that led to it still does
-//!   (`left`). There the bits that the node selects say which regions belong to which slot. For slots of two nodes
-//!   they do not: a region of one could be taken for one of the other. It would stay there when it is removed.
+//! - New lists share a block only if their slots belong to one node, and only while every slot that ever led to the
+//!   block still does (`left`). In such a block, the bits that the node selects say which regions belong to which slot.
+//!   For slots of two nodes they do not: a region of one node could be taken for a region of the other, and would stay
+//!   in the block when it is removed.
 
 mod invariants;
 #[cfg(test)]
@@ -42,7 +44,7 @@ const MOST_REACHED: usize = 128;
 const MOST_BLOCKS: usize = 4;
 /// Returns the number of blocks that `blocks` built blocks may grow to.
 ///
-/// There is ample room, because rules that find none where they belong cost lookups more than further blocks do.
+/// The room is ample, because rules that must go elsewhere for want of room cost lookups more than further blocks do.
 pub(super) fn room(blocks: usize) -> usize {
     2 * blocks + blocks.min(512) + 64
 }
@@ -76,7 +78,7 @@ enum Target {
 struct Added<'r> {
     rank: u32,
     region: &'r Region<'r>,
-    /// Block that got it last, and its position there: copying it takes less time than setting it anew.
+    /// Last block that got the region, and its position there: copying it takes less time than writing it anew.
     last: Option<(usize, usize)>,
 }
 
@@ -265,7 +267,7 @@ impl BitSelect {
         }) else {
             return false;
         };
-        // Slots by target, which an entry names behind its bound: those of one target have one target afterwards, too.
+        // Slots by target, which an entry names behind its bound. Slots with the same target keep a common target.
         let low = (1 << (self.layout.index + 1)) - 1;
         let mut together: Vec<(Entry, u128)> = Vec::new();
         for (at, slot) in reached.slots().iter().enumerate() {
@@ -379,7 +381,7 @@ impl BitSelect {
         (list[0], list.len())
     }
 
-    /// Returns the append block of a node; a block is none once a slot has left it.
+    /// Returns the append block of a node. A block stops being one once a slot has left it.
     fn append_block(&self, node: usize) -> Option<usize> {
         self.append_block.get(node).filter(|&&block| block != NO_BLOCK).map(|&block| block as usize)
     }
@@ -391,7 +393,7 @@ impl BitSelect {
         self.append_block[node] = block.map_or(NO_BLOCK, |block| block as u32);
     }
 
-    /// Returns the number of nodes and of roots, the overflow tree's included.
+    /// Returns the number of nodes and roots, including the root of the overflow tree.
     fn append_block_count(&self) -> usize {
         self.nodes.len() + self.built_trees().len() + 1
     }

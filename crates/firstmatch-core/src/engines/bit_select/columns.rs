@@ -11,7 +11,7 @@ pub(super) const CHUNK: usize = 32;
 /// Table entry of each key of a chunk.
 pub(super) type Entries = [Entry; CHUNK];
 
-/// Form of the columns; those that are known at compile time are tested faster.
+/// Form of the columns; forms that are known at compile time are tested faster.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Plain4(Plain4),
@@ -32,12 +32,12 @@ impl Kind {
 
 /// Keys and blocks as they lie in memory.
 ///
-/// Values that are constant for the commonest schemas are asked for here, so that little is checked for these.
+/// Its methods return values that are constant for the commonest schemas, so that little is checked for these.
 pub(super) trait Columns: Copy {
     /// Keys that a lookup takes through the trees together.
     type Chunk<'k>: Copy;
 
-    /// Returns the number of words of a key, which is `words` where it is not constant.
+    /// Returns the number of words of a key, which is `words` if it is not constant.
     fn stride(self, words: usize) -> usize;
 
     /// Returns a chunk of keys of `words` words each.
@@ -175,7 +175,7 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: b
         is_plain.then_some(Self(()))
     }
 
-    /// Returns a pair of words of a key; a pair that is not there is replaced by one that is.
+    /// Returns a pair of words of a key; a pair beyond the key is replaced by its last one.
     #[inline(always)]
     fn pair_of(key: &[u32; KEY], at: usize) -> u64 {
         key[at.min(KEY - 2)..].first_chunk().map_or(0, |pair| word(*pair))

@@ -6,7 +6,7 @@ use crate::schema::Schema;
 
 /// Properties of key words that hold for every region.
 pub(super) struct Constraints {
-    /// For each word, whether every region accepts all its values or rejects the one for absent.
+    /// For each word, whether every region accepts all its values or rejects the absent value.
     pub(super) all_or_required: Vec<bool>,
     /// For each word, whether some region constrains it.
     pub(super) any: Vec<bool>,
@@ -57,7 +57,7 @@ mod tests {
     use crate::rule::Region;
     use crate::schema::{Field, Kind};
 
-    /// A column without the absent value holds a field where each region takes all packets or only some that have it.
+    /// A column without the absent value can hold a field if each region takes all packets, or only packets with it.
     #[test]
     fn regions_of_packets_without_a_field_take_all_packets() {
         let schema = Schema::new(None, vec![Field::new("port", 16, Kind::Range, None).optional()]);

@@ -29,7 +29,7 @@ const FAR_NODE: f64 = 50.0;
 /// Most of that time goes to branch mispredictions.
 const LONG: f64 = 100.0;
 const ROUND: f64 = 200.0;
-/// Two caches: the instructions that a node costs more in trees far larger than the cache, and the bytes of the cache.
+/// Two caches: additional instructions of a node in trees far larger than the cache, and the bytes of the cache.
 ///
 /// The first is a first-level cache, the other half of a second-level cache.
 const CACHES: [(f64, f64); 2] = [(8.0, (48 << 10) as f64), (130.0, (512 << 10) as f64)];
@@ -42,7 +42,7 @@ const NEAR: f64 = (256 << 10) as f64;
 const BATCH: usize = 32;
 /// Number of trees that a walk takes together.
 const GROUP: usize = 4;
-/// Number of keys of a sample, and how many are tried for each.
+/// Number of keys of a sample, and number of tries for each key.
 const KEYS: usize = 512;
 const TRIES: usize = 8;
 
@@ -71,7 +71,7 @@ impl Walker<'_> {
 pub(super) struct Sample {
     /// Bytes of a block.
     block: usize,
-    /// Largest number of bytes of trees, and how many copies of all regions that allows.
+    /// Largest number of bytes of trees, and the number of copies of all regions that fit in them.
     pub(super) most_bytes: f64,
     pub(super) copies: f64,
     key_words: usize,
@@ -212,7 +212,7 @@ impl Kernel for Walk<'_> {
     }
 }
 
-/// Returns the trees whose roots lead a key on, and where to, the best first.
+/// Returns the trees whose roots lead a key on, each with the entry there, the best first.
 fn sorted(trees: &[Rc<Tree>], at: usize) -> [Option<(usize, DraftEntry)>; GROUP] {
     let mut ways = [None; GROUP];
     trees.iter().zip(&mut ways).enumerate().for_each(|(tree, (of, way))| *way = of.ways[at].map(|way| (tree, way)));
@@ -231,7 +231,7 @@ fn blocks(draft: &Draft) -> usize {
     draft.leaves.iter().map(|list| of(list.len())).sum::<usize>() / BLOCK
 }
 
-/// Counts of what the walks met.
+/// Counts of the steps of walks.
 #[derive(Default)]
 struct Counts {
     nodes: usize,

@@ -8,7 +8,7 @@ use crate::rule::{Priority, Region, Regions, RuleId};
 const MOST_BETWEEN: usize = 32;
 /// Number of bucket sizes: powers of two. The largest leaves every second place empty.
 const SIZES: usize = 7;
-/// Number for no row or no bucket.
+/// Stands for no row or no bucket.
 const NONE: u32 = u32::MAX;
 
 /// Inserted rules by rank, and their regions.
@@ -20,7 +20,7 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Inserted {
     /// Buckets by the number of built rules before them; empty until a rule is inserted.
     buckets: Box<[Bucket]>,
-    /// Places of all buckets; the first, always empty, is the bucket of those without rules.
+    /// Places of all buckets. The first is always empty and serves all buckets without rules.
     rules: Vec<Rule>,
     /// Free list of each bucket size, by its first bucket.
     free: [u32; SIZES],
@@ -196,7 +196,7 @@ impl Inserted {
 
 /// Regions, a row each: the number of the next row, then `lo`, `hi`, value and mask.
 ///
-/// The next row is that of the rule's next region, or the next one of the free list.
+/// The next row is the row of the rule's next region, or the next row of the free list.
 #[derive(Clone, Debug)]
 struct Rows {
     key_words: usize,
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
     use crate::engines::shared::wide::Random;
 
-    /// Ranks as those of 100 rules.
+    /// Returns the layout of the ranks of 100 rules.
     fn layout() -> EntryLayout {
         EntryLayout::new(1000, 100, false)
     }
@@ -272,7 +272,7 @@ mod tests {
         Match { rule: RuleId::new(slot, 0), priority: Priority(priority) }
     }
 
-    /// `count` regions of two words that bear a number, some of them with masks.
+    /// Returns `count` regions of two words that contain `number`, some of them with masks.
     fn regions(count: u32, number: u32) -> Regions {
         let mut regions = Regions::new(2);
         for at in 0..count {
@@ -283,8 +283,9 @@ mod tests {
         regions
     }
 
-    /// Panics unless the rules between two are these, each with a rank of its own in the order of priorities, and leads to
-    /// itself.
+    /// Panics unless `there` are the rules behind `before` built ones, with distinct ranks in order of priority.
+    ///
+    /// The rank of each rule must also lead to the rule.
     fn check(inserted: &Inserted, before: u32, there: &[Match]) {
         let layout = layout();
         let mut sorted = there.to_vec();
@@ -305,8 +306,9 @@ mod tests {
         true
     }
 
-    /// Between two rules there is room for 32, each in the middle of those there are, and for no other before one of them
-    /// has gone; ranks are distinct and in order all the while.
+    /// Between two rules there is room for 32 that halve the gaps, and for no other until one of them is removed.
+    ///
+    /// Ranks stay distinct and in order.
     #[test]
     fn there_is_room_for_32_between_two() {
         for before in [0, 1, 50, 100] {
@@ -328,8 +330,9 @@ mod tests {
         }
     }
 
-    /// Rules that all come before, or all behind, those that came, halve the room until none is left; no rank is one of the
-    /// neighbours'.
+    /// Rules that each come before, or each behind, all others halve the room until none is left.
+    ///
+    /// No rank equals that of a neighbour.
     #[test]
     fn ranks_end_before_the_neighbours() {
         for is_rising in [false, true] {
@@ -362,8 +365,8 @@ mod tests {
         assert!(free(60).is_some_and(|rank| rank > 5 && rank < 1 << parting.between), "{:?}", free(60));
     }
 
-    /// Rules come and go between many pairs of others: each gives back the very regions that it came with, counts are true,
-    /// and memory that was given back is used again.
+    /// Rules come and go between many pairs of others. Each gives back exactly its regions, counts are right, and freed
+    /// memory is reused.
     #[test]
     fn what_comes_is_given_back() {
         let (mut inserted, mut random) = (Inserted::new(2), Random(3));
@@ -391,7 +394,7 @@ mod tests {
                     let ternary = region.ternary.map(|(value, mask)| (value.to_vec(), mask.to_vec()));
                     given.push((region.lo.to_vec(), region.hi.to_vec(), ternary));
                 });
-                // The last is the first.
+                // Regions are given back in reverse order.
                 given.reverse();
                 let want: Vec<_> = regions(count, of.rule.slot() as u32)
                     .iter()

@@ -23,8 +23,8 @@ pub(super) struct Node {
 
 /// Table entry: from the highest bit a lower bound of ranks, an index, and the leaf flag.
 ///
-/// The bound is that of the best rank behind the entry, without the bits that [`EntryLayout`] drops. The index is that of
-/// a node or of a leaf's first block.
+/// The bound is the best rank behind the entry, without the bits that [`EntryLayout`] drops. The index names a node or
+/// a leaf's first block.
 ///
 /// ```text
 /// rank >> dropped │ index │ 1 if leaf
@@ -103,7 +103,7 @@ impl EntryLayout {
         (self.before(rank) as usize).wrapping_sub(1)
     }
 
-    /// Returns what a lookup needs of this layout.
+    /// Returns the parts of this layout that a lookup needs.
     #[inline(always)]
     pub(super) fn limits(self) -> Limits {
         let Self { index, dropped, end, .. } = self;

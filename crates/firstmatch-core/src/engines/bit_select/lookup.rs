@@ -16,9 +16,9 @@ use crate::raw::{Isa, Kernel, dispatch, dispatch_scalar, words};
 pub(super) const TOGETHER: usize = 4;
 /// Batches of at most this many keys are looked up one by one.
 const ALONE: usize = 3;
-/// Number of hits and of misses in a chunk from which hits are found by bits.
+/// Minimum number of hits and of misses in a chunk for which hits are found by bits.
 ///
-/// The hit/miss branch would then be unpredictable. With fewer, the branch takes less time.
+/// The hit/miss branch is then unpredictable. With fewer hits or misses, the branch takes less time.
 const MIXED: usize = 4;
 /// Number of keys that are listed at once.
 const EIGHT: usize = 8;
@@ -37,7 +37,8 @@ pub(super) fn lookup(engine: &BitSelect, live_rules: impl LiveRules, keys: &Keys
 
 /// Improves the match of each key over the live rules alone.
 ///
-/// Few keys are looked up so, those whose answer has been removed. One kernel for all columns is enough for them.
+/// Only keys whose answer has been removed are looked up in this way. They are few, so one kernel for all columns is
+/// enough.
 pub(super) fn lookup_live(engine: &BitSelect, live_rules: Marks<'_>, keys: &Keys<'_>, best: &mut [Option<Match>]) {
     dispatch(engine.level, Many(&mut Lookup { engine, live_rules, keys, best }, &engine.shape));
 }
@@ -78,9 +79,9 @@ struct Lookup<'a, A> {
 /// Kernel for any number of keys.
 struct Many<'l, 'a, C, A>(&'l mut Lookup<'a, A>, C);
 
-/// Looks up any number of keys, with a kernel of its own for each form of columns.
+/// Looks up any number of keys, with a separate kernel for each form of columns.
 ///
-/// A kernel for all of them would be one function of 400 KB, which takes a compiler long.
+/// One kernel for all forms would be a function of 400 KB, which takes long to compile.
 #[inline(always)]
 fn many(lookup: &mut Lookup<'_, impl LiveRules>) {
     let Lookup { engine: &BitSelect { level, columns, ref shape, .. }, .. } = *lookup;
@@ -156,11 +157,11 @@ fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHU
     }
 }
 
-/// Does the same where rules have been inserted.
+/// Does the same if rules have been inserted.
 #[inline(never)]
 fn improve_changed(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHUNK]) {
     let layout = engine.layout;
-    // Whether a rule is built or inserted is unpredictable: keys are listed by that, without a branch.
+    // Whether a rule is built or inserted is unpredictable, so keys are listed by this without a branch.
     let (mut first, mut came) = (List::NONE, List::NONE);
     for (i, &rank) in (0..best.len() as u8).zip(ranks) {
         let (is_rank, is_first) = (block::is_rank(rank), layout.place(rank).is_some());
@@ -183,7 +184,7 @@ fn improve_changed(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32;
 
 /// List of pending entries of a chunk, with room for eight more.
 ///
-/// An item is the key's number plus [`CHUNK`] times the tree's.
+/// An item is the number of the key plus [`CHUNK`] times the number of the tree.
 struct List {
     items: [u8; TOGETHER * CHUNK + EIGHT],
     count: usize,
@@ -199,7 +200,7 @@ impl List {
         self.count += usize::from(listed);
     }
 
-    /// Appends those of the eight items behind `from` whose bits are set in `which`.
+    /// Appends the items `from` to `from + 7` whose bits are set in `which`.
     #[inline(always)]
     fn add_eight(&mut self, from: usize, which: u32) {
         let places = PLACES[which as usize & 0xFF].wrapping_add(from as u64 * 0x0101_0101_0101_0101);
@@ -355,7 +356,7 @@ impl<'a, C: Columns, A: LiveRules> Chunk<'a, C, A> {
         self.follow(isa, entries.as_flattened_mut(), nodes != 0);
     }
 
-    /// Takes the listed entries to leaves, if nodes are among them, and tests these.
+    /// Takes the listed entries to leaves, if some are nodes, and tests the leaves.
     #[inline(always)]
     fn follow<I: Isa>(&mut self, isa: I, at: &mut [Entry], nodes: bool) {
         if nodes {
@@ -426,7 +427,7 @@ impl<'a, C: Columns, A: LiveRules> Chunk<'a, C, A> {
 
     /// Prefetches the block that an entry leads to, unless the blocks are few.
     ///
-    /// The index of a node is taken for that of a block, because a useless prefetch costs less than a branch.
+    /// The index of a node is used as if it were that of a block, because a useless prefetch costs less than a branch.
     #[inline(always)]
     fn prefetch<I: Isa>(&self, isa: I, entry: Entry) {
         let engine = self.engine;

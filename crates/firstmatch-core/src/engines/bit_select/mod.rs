@@ -18,7 +18,7 @@
 //! source addresses and 2,000 for single destination addresses build two trees, one over source bits and one over
 //! destination bits.
 //!
-//! On the ClassBench sets most walks are one node and one leaf a tree.
+//! On the ClassBench sets most walks visit one node and one leaf per tree.
 //!
 //! The number of bits that a region may leave open is chosen tree by tree. A beam search tries a few values for each
 //! tree and keeps the two plans whose lookups cost least. The cost is counted on keys drawn inside the regions. The
@@ -32,12 +32,12 @@
 //!
 //! - *Nodes*, 32 bytes: two pairs of neighbouring key words, each read as 64 bits, a mask for each, the start of the
 //!   table.
-//! - *Tables*, 4 bytes an entry: a lower bound of the ranks behind the entry, then a node or the leaf's first block.
-//!   The low bits of the bound are dropped where they do not fit. Equal lists of one tree share their node or leaf.
+//! - *Tables*, 4 bytes per entry: a lower bound of the ranks behind the entry, then a node or the leaf's first block.
+//!   Low bits of the bound that do not fit are dropped. Equal lists of one tree share their node or leaf.
 //! - *Blocks*: eight ranks in ascending order, the block that continues the list, then the key words column by
 //!   column, as narrow as their values allow. A bound takes 8, 16 or 32 bits; a ternary word takes a value and a mask
 //!   of 32 bits each. A longer list continues in further blocks.
-//! - *Matches*: rule and priority by rank, 16 bytes a rule. Ranks are up to 1,024 apart.
+//! - *Matches*: rule and priority by rank, 16 bytes per rule. Ranks are up to 1,024 apart.
 //!
 //! Columns have special forms for common cases:
 //!
@@ -45,7 +45,7 @@
 //!   instead whether the region requires the field.
 //! - A field that is a prefix in every region takes 4 bytes per key word instead of 8. One more byte counts its open
 //!   bits.
-//! - A word of 8 bits for which every region asks for one value or all takes 1 byte.
+//! - A word of 8 bits takes 1 byte if every region accepts one value of it, or all values.
 //! - From 4,096 regions on (`Config::lean`), words that no region constrains may have no column, and ranks of at most
 //!   2,045 rules may have 16 bits. This is used only if it makes blocks smaller: a block of a list of IPv4 addresses
 //!   is then one cache line.
@@ -80,8 +80,8 @@
 //! A lookup takes 32 keys at once through the roots of up to four trees, in three passes. In the first pass each key
 //! follows the entry with the lowest bound to its leaf, level by level, and is tested against the leaf's block. The
 //! second pass does the same for the next entry, if its bound still permits a better rank. The third pass takes all
-//! remaining entries that do. Each pass waits for the slowest key of the one before, so there are only three for four
-//! trees.
+//! remaining entries whose bounds do. Each pass waits for the slowest key of the pass before, so there are only three
+//! passes for four trees.
 //!
 //! The next block of a longer list is tested only if the one before had no hit, after the other keys. Remaining work
 //! is listed without branches; only a list that continues and a field that the key lacks take one. Up to three keys
@@ -161,8 +161,8 @@ impl BitSelect {
 
     /// Builds the engine within a cap on region visits, with the roots `like` if they serve.
     ///
-    /// They serve while a lookup costs hardly more than when they were chosen. Such a build takes a fraction of the
-    /// work, because it searches for no root bits.
+    /// They serve while a lookup costs hardly more than when they were chosen. A build that keeps them takes a fraction
+    /// of the work, because it searches for no root bits.
     pub(crate) fn build_within(
         set: &Lowered,
         config: &Config,
@@ -299,7 +299,7 @@ impl BaseEngine for BitSelect {
         Self::build_within(set, &config, how.visits, like)
     }
 
-    /// Returns twice the need of the worst known sets, plus that of small sets.
+    /// Returns twice the bytes that the worst known sets need, plus an allowance for small sets.
     ///
     /// A region of IPv4 5-tuples counts as 2,360 bytes, because plans are compared.
     fn build_bytes(set: &Lowered, _is_forced: bool) -> usize {
@@ -319,7 +319,7 @@ impl BaseEngine for BitSelect {
     }
 }
 
-/// Options by name. Those of a shape force one.
+/// Options by name. Options of a shape force that shape.
 const OPTIONS: &[Knob<Config>] = &[
     Knob {
         name: "trees",

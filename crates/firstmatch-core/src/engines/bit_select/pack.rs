@@ -36,7 +36,7 @@ impl Block {
         &self.regions[..self.len]
     }
 
-    /// Returns the number of distinct regions that the block would have with those of `list`.
+    /// Returns the number of distinct regions that the block would have with the regions of `list`.
     fn with(&self, list: &[u32]) -> usize {
         self.len + list.iter().filter(|region| !self.regions().contains(region)).count()
     }
@@ -54,9 +54,9 @@ impl Block {
 
 /// Assigns every leaf its block or blocks, and writes them.
 ///
-/// Short leaves of a tree share a block where their regions fit together; a long leaf has several blocks of its own.
-/// For example, leaves of the regions 1, 2, 3 and 2, 3, 4, 5 share a block of five. No two trees share a block.
-/// Otherwise a region that a change takes out of one tree could still be found through the other.
+/// Short leaves of a tree share a block if their regions fit together; a long leaf has several blocks of its own.
+/// For example, leaves of the regions 1, 2, 3 and 2, 3, 4, 5 share a block of five. No two trees share a block,
+/// because otherwise a region that a change takes out of one tree could still be found through the other.
 pub(super) fn pack<'a>(
     trees: impl Iterator<Item = &'a Leaves>,
     shape: &Shape,

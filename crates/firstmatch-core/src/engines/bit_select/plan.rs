@@ -1,4 +1,4 @@
-//! Choice of trees: those of a forced shape, or those with the fastest estimated lookups.
+//! Choice of trees: trees of a forced shape, or trees with the fastest estimated lookups.
 
 use std::rc::Rc;
 
@@ -19,13 +19,13 @@ const LAST: Shape = Shape { growth: 4.0, ..SHAPE };
 const BEAM: usize = 2;
 /// Largest number of regions for which trees with far more copies are tried.
 ///
-/// They may pay, and are soon built.
+/// Such trees may pay, and do not take long to build.
 const SMALL: usize = 2048;
 /// Factor by which lookups may cost more before other roots are searched for.
 const WORSE: f64 = 1.1;
-/// Estimated instructions for the regions without a tree, if that is all of them.
+/// Estimated instructions for the regions without a tree, if no region has a tree.
 ///
-/// The next root is counted apart.
+/// The next root is counted separately.
 const LATER: f64 = 120.0;
 
 /// Trees with the estimated cost of their lookups.
@@ -87,9 +87,9 @@ impl<'a> Search<'a> {
         Self { regions, cubes, sample, open: [3, 4, 5], shape, last, left: [1.0; 2] }
     }
 
-    /// Plans trees with the roots `of`; `None` if lookups would cost notably more than then.
+    /// Plans trees with the roots `of`; `None` if lookups would cost notably more than when these were chosen.
     ///
-    /// Room and visits must suffice, too.
+    /// It also returns `None` if room or visits do not suffice.
     pub(super) fn like(&self, of: &Roots) -> Option<Planned> {
         let mut plan = self.nothing();
         for tree in &of.trees {
@@ -125,7 +125,7 @@ impl<'a> Search<'a> {
         Plan { left: all(self.regions), ..Plan::default() }
     }
 
-    /// Returns the plans that have one tree more.
+    /// Returns the plans that extend `plan` by one tree.
     fn next(&self, plan: &Plan) -> Vec<Plan> {
         let (cubes, list) = (self.cubes, &plan.left);
         let mut roots: Vec<(Root, &Shape)> = Vec::new();
@@ -164,7 +164,7 @@ impl<'a> Search<'a> {
 }
 
 impl Plan {
-    /// Returns the drafts of the trees, which no other plan may still share.
+    /// Returns the drafts of the trees. No other plan may still share them.
     fn end(self, cost: f64) -> Planned {
         let drafts = self.trees.into_iter().filter_map(Rc::into_inner).map(|tree| tree.draft).collect();
         Planned { drafts, cost }

@@ -1,4 +1,4 @@
-//! Fields that are prefixes, of which a block stores one bound.
+//! Prefix fields, for which a block stores only one bound.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::schema::Schema;
 
 /// Field that is a prefix in every region.
 ///
-/// A block stores 32 bits for each word, and a byte for the number of open bits. Every word counts 32 of these. For
+/// A block stores 32 bits for each word, and a byte for the number of open bits. A wholly open word counts 32. For
 /// example, an IPv6 prefix of 40 bits leaves 24 + 32 + 32 = 88 bits open.
 #[derive(Clone, Debug)]
 pub(super) struct Prefixes {

@@ -110,7 +110,7 @@ impl<C: Columns, A: LiveRules> Walk<'_, C, A> {
             return self.rest_of_list(isa, found, found);
         }
         // The leaf of the second entry is tested even if it cannot be better, because the branch would be
-        // unpredictable. If that entry is a node, it waits for the rank, and the first leaf is tested twice instead.
+        // unpredictable. If the second entry is a node, it waits for the rank, and the first leaf is tested twice.
         let is_leaf = (entries[1] & LEAF).wrapping_neg();
         let second = entries[1] | !is_leaf;
         entries[1] |= is_leaf;

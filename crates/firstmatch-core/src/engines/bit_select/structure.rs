@@ -1,4 +1,4 @@
-//! The engine's parts: what lookups read, and beside it what changes alone need.
+//! The engine's parts: those that lookups read, and those that only changes need.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub struct BitSelect {
     /// Rules that the engine was built with, in order.
     pub(super) matches: Arc<[Match]>,
     pub(super) regions: usize,
-    /// Largest number of blocks that changes may bring it to.
+    /// Largest number of blocks after changes.
     pub(super) room: usize,
     pub(super) free_blocks: FreeBlocks,
     /// Append block of each node, then of each root. Empty until one is needed.

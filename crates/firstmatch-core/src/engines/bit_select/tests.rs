@@ -64,7 +64,7 @@ fn five_tuples_have_columns_of_their_own() {
     assert_eq!(kind(&six, &[(0, some), (1, some)]), expected(10, "Any"));
 }
 
-/// Schemas whose words differ from those of a 5-tuple in one respect are not searched as one, and answer rightly.
+/// Schemas whose words differ from a 5-tuple in one respect are not searched as a 5-tuple, and give right answers.
 #[test]
 fn schemas_like_five_tuples_are_not_taken_for_them() {
     let prefix = |width: u32, name| Field::new(name, width, Kind::Prefix, None);
@@ -194,7 +194,7 @@ fn columns_of_every_kind_are_asked() {
 
 /// Insertion needs columns that hold the rule.
 ///
-/// Narrow ones hold prefixes of addresses, and one protocol or all.
+/// Narrow columns hold prefixes of addresses, and one protocol or all.
 #[test]
 fn what_columns_do_not_hold_is_refused() {
     let schema = Schema::ipv4();
@@ -320,8 +320,7 @@ fn roots_are_kept_while_they_serve() {
     assert_eq!(with(&destinations, Some(&roots)).0, with(&destinations, None).0);
 }
 
-/// A budget is taken to the byte. Where the fastest trees do not fit it and no others do, the error says what is needed and
-/// what is allowed.
+/// A budget is taken to the byte. If no trees fit it, the error has the needed and the allowed bytes.
 #[test]
 fn a_budget_is_taken_to_the_byte() {
     let bytes = |of: &BitSelect| Engine::stats(of).total_bytes();

@@ -20,7 +20,7 @@ const MOST_BITS: u32 = 16;
 /// Tree whose leaves are not packed yet.
 #[derive(Default)]
 pub(super) struct Draft {
-    /// Nodes; each stands behind those that it leads to, so that the root is last.
+    /// Nodes; each stands behind the nodes to which it leads, so that the root is last.
     pub(super) nodes: Vec<Node>,
     pub(super) table: Vec<Option<DraftEntry>>,
     pub(super) leaves: Leaves,
@@ -273,7 +273,7 @@ impl Builder<'_> {
     }
 }
 
-/// Kernel that finds the selected bits of each region: their value, and the open ones.
+/// Kernel that finds the selected bits of each region: their value, and a mask of the open bits.
 struct Places<'a> {
     cubes: &'a Cubes<'a>,
     bits: Selector,

@@ -1,9 +1,9 @@
 //! State that only changes need: free blocks.
 
-/// Number for a node without an append block.
+/// Stands for the append block of a node that has none.
 pub(super) const NO_BLOCK: u32 = u32::MAX;
 
-/// Free blocks: blocks that nothing leads to any more.
+/// Free blocks: blocks to which no slot leads any more.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FreeBlocks {
     pub(super) blocks: Box<[u32]>,
@@ -11,7 +11,7 @@ pub(super) struct FreeBlocks {
     pub(super) left: usize,
     /// Number of blocks taken, free or new, since the last search.
     pub(super) taken: usize,
-    /// Whether there were few blocks after the search, free ones and room for new ones together.
+    /// Whether free blocks and room for new blocks, taken together, were few after the last search.
     pub(super) was_little: bool,
 }
 

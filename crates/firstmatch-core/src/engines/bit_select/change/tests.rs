@@ -22,7 +22,7 @@ use crate::schema::{Field, Kind, Schema};
 use crate::test_rules::set;
 use invariants::{check_rules, left};
 
-/// Rule with its regions, as a range of those of all rules.
+/// Rule with its regions, as a range of the regions of all rules.
 type Ranged = (Match, Range<usize>);
 
 /// Change of an engine in place.
@@ -283,7 +283,7 @@ fn nets(schema: &Schema, (shift, more): (u32, u32), count: usize, seed: u64) -> 
 
 /// Returns rules over ternary fields, optional fields and fields of several words.
 ///
-/// The ranges of the latter are several regions.
+/// The ranges of fields of several words are several regions.
 fn wild(count: usize, seed: u64) -> Lowered {
     let field = |name: &str, width, kind| Field::new(name, width, kind, None);
     let schema = Schema::new(
@@ -484,7 +484,7 @@ fn many_rules_come_between_two() {
 
 /// Rules for most keys are put on the overflow list, up to its capacity, and removed again.
 ///
-/// They are found in order of priority. The roots for another build exclude that of the overflow tree.
+/// They are found in order of priority. The roots for another build exclude the root of the overflow tree.
 #[test]
 fn rules_for_most_keys_come_in_place() {
     let schema = Schema::ipv4();
