@@ -21,14 +21,14 @@ pub(crate) struct Build<'a> {
     pub(crate) run_bytes: usize,
     pub(crate) simd: Option<Level>,
     pub(crate) seed: Option<u64>,
-    /// Whether the caller asked for this engine by name, so that limits on its use do not hold.
+    /// Whether the caller asked for this engine by name, so that limits on its use do not apply.
     pub(crate) is_forced: bool,
     pub(crate) visits: &'a Visits,
     /// Choices of an earlier base of the same engine, see [`Base::choices`].
     pub(crate) like: Option<&'a Choices>,
 }
 
-/// Choices of a build that a later one over similar rules may keep. Only the engine knows what is in it.
+/// Choices of a build that a later build over similar rules may keep. Only the engine knows the type behind it.
 pub(crate) type Choices = Arc<dyn Any + Send + Sync>;
 
 /// Largest need of a base after any changes in place.
@@ -41,7 +41,7 @@ pub(crate) struct Most {
 
 /// Engine that can be a base, apart from its scratch: object safe.
 ///
-/// It keeps the rules that others shadow, so that a removal brings the next match to light. For example, if rule 3
+/// It must keep rules that other rules shadow, so that the next match is found after a removal. For example, if rule 3
 /// shadows rule 5, a packet of both matches rule 5 once rule 3 has a tombstone.
 ///
 /// Tombstones are found by place. Each engine decides what a place is, because a lookup that finds a region must have
@@ -61,12 +61,12 @@ pub(crate) trait Base {
     /// Returns the maximum region visits of a lookup, in whole blocks of eight.
     fn visits(&self) -> usize;
 
-    /// Returns the choices of the build, for a later one.
+    /// Returns the choices of the build, for a later build.
     fn choices(&self) -> Option<Choices> {
         None
     }
 
-    /// Returns the selected bits that tell its rules apart, if there are any.
+    /// Returns the selected bits that separate its rules, if there are any.
     ///
     /// For nearly every region, some selector has only a few bits that the region leaves open.
     fn selectors(&self) -> Vec<Selector> {
@@ -86,7 +86,7 @@ pub(crate) trait Base {
 
 /// Base that takes changes in place.
 ///
-/// The effect of a change depends on nothing but the engine and the arguments, so that two equal engines stay equal if
+/// The effect of a change must depend only on the engine and the arguments, so that two equal engines stay equal if
 /// both get the same changes.
 pub(crate) trait InPlace {
     /// Returns the largest need after any changes.
@@ -119,7 +119,7 @@ pub(crate) trait InPlace {
 
 /// Engine that can be a base, with its scratch and the facts that a choice needs before the build.
 pub(crate) trait BaseEngine: Engine + Base + Sized {
-    /// Name by which a base is asked for.
+    /// Name by which a caller asks for this kind of base.
     const NAME: &'static str;
     /// Whether it is a plain list, because a few regions need no more.
     const IS_LIST: bool = false;
@@ -132,7 +132,7 @@ pub(crate) trait BaseEngine: Engine + Base + Sized {
     /// If it would exceed the bytes or the visits, or if this machine lacks the forced instruction set.
     fn build_base(set: &Lowered, how: &Build<'_>) -> Result<Self, BuildError>;
 
-    /// Returns a bound on the heap bytes of a build, the base itself included.
+    /// Returns a bound on the heap bytes of a build, including the base itself.
     fn build_bytes(set: &Lowered, is_forced: bool) -> usize;
 
     /// Returns the region visits that a build beside another candidate may take.
@@ -148,7 +148,7 @@ pub(crate) trait BaseEngine: Engine + Base + Sized {
     /// Returns a scratch that serves every engine of this type over a schema.
     fn largest_scratch(schema: &Schema) -> Self::Scratch;
 
-    /// Improves `best` as [`Engine::improve`] does, over the live rules alone.
+    /// Improves `best` as [`Engine::improve`] does, but only by live rules.
     fn improve_live(
         &self,
         scratch: &mut Self::Scratch,

@@ -1,4 +1,4 @@
-//! Numbers by name: steps that lookups took, or parts that an engine consists of.
+//! Numbers by name: steps that lookups took, or parts of an engine.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ impl NamedCounts {
         self.0.is_empty()
     }
 
-    /// Adds the numbers of `others`, name by name; new names follow behind.
+    /// Adds the numbers of `others`, name by name; new names are appended.
     pub fn add(&mut self, others: &Self) {
         for (name, more) in others.iter() {
             match self.0.iter_mut().find(|(of, _)| *of == name) {

@@ -33,8 +33,7 @@ pub struct Settings {
     pub seed: Option<u64>,
     /// Maximum number of region visits of the build.
     ///
-    /// A visit is about the work of comparing one region with another. An engine that needs more is refused, whatever
-    /// time that would take.
+    /// A visit is about the work of comparing one region with another. A build that needs more visits is refused.
     pub visits: usize,
     /// Values of the engine's own options, by name; see [`Entry::options`].
     pub options: Vec<(String, String)>,
@@ -71,15 +70,15 @@ pub type BuildUpdatable = fn(&Lowered, &Settings) -> Result<Box<dyn Updatable>, 
 pub struct Entry {
     /// Name; for example, `bit_select`.
     pub name: &'static str,
-    /// Description in a line.
+    /// Description in one line.
     pub summary: &'static str,
     /// Returns the engine's own options, each with its meaning and its values.
     pub options: fn() -> Vec<EngineOption>,
     /// Builds the engine from rules.
     pub build: Build,
-    /// Builds the same engine for an owner who inserts and removes rules, if it takes updates.
+    /// Builds the same engine for an owner that inserts and removes rules, if it takes updates.
     ///
-    /// Without rules at first, it is built from [`Lowered::empty`].
+    /// To begin without rules, build it from [`Lowered::empty`].
     pub updatable: Option<BuildUpdatable>,
 }
 
@@ -89,7 +88,7 @@ impl Entry {
         Self { name, summary, options: Vec::new, build, updatable: None }
     }
 
-    /// Checks the options of `settings`, without rules. Limits are not checked, because rules may keep them or not.
+    /// Checks the options of `settings`, without rules. Limits are not checked, because they depend on the rules.
     ///
     /// # Errors
     /// If the engine lacks an option, or an option does not take its value.

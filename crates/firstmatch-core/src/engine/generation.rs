@@ -1,4 +1,4 @@
-//! Numbers for states of rules, which tell whether a scratch was made for the rules at hand.
+//! Numbers for states of rules, which tell whether a scratch was made for the present rules.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -22,7 +22,7 @@ pub(crate) enum Step {
 /// Lookups tell their steps to the set of live rules. In use that set ignores them, so that they take no instruction.
 /// A [`StepCounter`](super::steps::StepCounter) counts them.
 pub(crate) trait Observer: Copy {
-    /// Takes note of a step.
+    /// Records a step.
     #[inline(always)]
     fn saw(self, _step: Step) {}
 }

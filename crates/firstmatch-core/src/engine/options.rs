@@ -10,7 +10,7 @@ use crate::error::BuildError;
 pub struct EngineOption {
     /// Name; for example, `collision_limit`.
     pub name: &'static str,
-    /// Meaning in a line, with the unit.
+    /// Meaning in one line, with the unit.
     pub summary: &'static str,
     /// Values that it takes.
     pub values: OptionValues,
@@ -99,7 +99,7 @@ pub(crate) fn options<C>(knobs: &[Knob<C>]) -> Vec<EngineOption> {
     knobs.iter().map(Knob::option).collect()
 }
 
-/// Sets the options `given`, names with values, in `config`, in the order of the list.
+/// Sets the options `given` (names with values) in `config`, in the order of the list.
 ///
 /// If an option is given twice, the last value counts.
 ///

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::rule::{Match, Region};
 
-/// Box of the key space, and the best priority that it may still meet.
+/// Box of the key space, and a bound on the priorities of the regions to find.
 ///
 /// A search for overlapping regions passes it to its caller with each region found. The caller may shrink the box and
 /// lower the bound, so that the rest of the search finds less.
@@ -23,19 +23,19 @@ pub struct Probe {
     pub tested: u64,
     /// Ranks of regions that were visited, a bit each, for searches that meet regions more than once.
     pub(crate) seen: Vec<u64>,
-    /// Bounds and masks of the region at hand.
+    /// Bounds and masks of the current region.
     pub(crate) row: Vec<u32>,
     /// Slot of the thread among the readers of rules that change beside it.
     pub(crate) slot: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Probe {
-    /// Builds a probe for the box of these bounds, which takes every region.
+    /// Builds a probe for the box of these bounds, without a bound on priorities.
     pub fn new(lo: &[u32], hi: &[u32]) -> Self {
         Self { lo: lo.to_vec(), hi: hi.to_vec(), below: None, tested: 0, seen: Vec::new(), row: Vec::new(), slot: None }
     }
 
-    /// Whether a region of this priority is still asked for.
+    /// Whether a region of this priority is still to be found.
     #[inline]
     pub fn takes(&self, priority: u64) -> bool {
         self.below.is_none_or(|below| priority < below)

@@ -11,7 +11,7 @@ use crate::rule::fixed_bits;
 pub(crate) struct Selector {
     /// Masks over the 64 bits that [`pair`] returns for each pair.
     pub(crate) masks: [u64; 2],
-    /// First word of each pair, ascending; both are the same if there is one.
+    /// First word of each pair, ascending; both are the same if there is only one pair.
     pub(crate) pairs: [u16; 2],
 }
 
@@ -28,7 +28,7 @@ impl Selector {
         self.masks[0].count_ones() + self.masks[1].count_ones()
     }
 
-    /// Returns the selected bits of two pairs, those of the first pair lowest.
+    /// Returns the selected bits of two pairs, with the bits of the first pair lowest.
     ///
     /// For example, the masks `0b101` and `0b10` put bits 0 and 2 of the first pair below bit 1 of the second.
     #[inline(always)]
@@ -40,7 +40,7 @@ impl Selector {
         low | high << (self.masks[0].count_ones() & 63)
     }
 
-    /// Returns the selected bits of a region: their value, and a mask of those it leaves open.
+    /// Returns the selected bits of a region: their value, and a mask of the bits that the region leaves open.
     pub(crate) fn of_region(self, level: Level, region: &Region<'_>) -> (u64, u64) {
         let open = |word: usize| u64::from(if word < region.lo.len() { !fixed_bits(region, word) } else { u32::MAX });
         let pairs = self.pairs.map(usize::from).map(|at| {

@@ -32,9 +32,9 @@ pub struct Stats {
     pub longest_bucket: usize,
     /// Number of regions in the overflow list, outside the tables.
     ///
-    /// They would need more tables, or longer groups, than allowed. Each is tested by every lookup that it can improve.
+    /// They would need more tables, or longer groups, than allowed. A lookup tests them if they can improve its match.
     pub overflow: usize,
-    /// Whether rules that others shadow wholly are kept, so that a removal brings them back.
+    /// Whether rules that other rules shadow wholly are kept, so that they match again after a removal.
     pub keeps_shadowed: bool,
 }
 

@@ -1,6 +1,6 @@
 //! The stated worst case of every engine that counts its costs.
 //!
-//! No key meets more, and some key meets as much.
+//! No key costs more, and some key costs as much.
 
 use crate::engine::{Classifier, Engine, Match, NamedCounts, Updatable};
 use crate::engines::bit_select::{self, BitSelect};
@@ -84,7 +84,7 @@ pub(crate) fn steps<E: Engine>(engine: &E, keys: Keys<'_>, name: &str) -> usize 
     count(engine, keys).get(name).expect("the engine counts it") as usize
 }
 
-/// Returns the most lines and tests that one of the keys meets, looked up alone or in a batch.
+/// Returns the maximum lines and tests of a lookup of one of the keys, alone or in a batch.
 ///
 /// In a batch all keys are the same, so that each of them costs the mean.
 fn most<E: Engine>(engine: &E, keys: &KeyBuf) -> (usize, usize) {
@@ -101,7 +101,7 @@ fn most<E: Engine>(engine: &E, keys: &KeyBuf) -> (usize, usize) {
     most
 }
 
-/// Removes every second rule and inserts a copy of each other one.
+/// Removes every second rule, and inserts a copy of each of the others.
 pub(crate) fn change_half(all: &Lowered, engine: &mut impl Updatable) {
     for (at, (rule, range)) in all.by_rule().enumerate() {
         if at % 2 == 0 {

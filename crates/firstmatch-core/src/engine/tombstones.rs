@@ -68,7 +68,7 @@ impl Tombstones {
         self.rules
     }
 
-    /// Sets the tombstone of `rule`, which is live and has these places.
+    /// Sets the tombstone of `rule`, which must be live and have these places.
     pub(crate) fn mark(&mut self, rule: RuleId, places: Range<usize>) {
         debug_assert!(!places.is_empty() && places.end <= self.places && places.clone().all(|p| self.is_live(p)));
         self.rules += 1;
@@ -76,7 +76,7 @@ impl Tombstones {
         self.slots[rule.slot() / 64] |= 1 << (rule.slot() % 64);
     }
 
-    /// Clears the tombstone of `rule`, which is dead and has these places.
+    /// Clears the tombstone of `rule`, which must be dead and have these places.
     pub(crate) fn unmark(&mut self, rule: RuleId, places: Range<usize>) {
         debug_assert!(!places.is_empty() && places.end <= self.places && !places.clone().any(|p| self.is_live(p)));
         self.rules -= 1;
@@ -123,7 +123,7 @@ pub(crate) fn slots(set: &Lowered) -> usize {
 
 /// Returns the maximum bytes of tombstones for a base over `set`.
 ///
-/// There is one bit for each region or slot, whichever are more, and one for each slot.
+/// There is one bit for each slot, and one for each region or slot, whichever are more.
 pub(crate) fn marks_bytes(set: &Lowered) -> usize {
     let slots = slots(set);
     Tombstones::bytes_for(set.regions().len().max(slots), slots)

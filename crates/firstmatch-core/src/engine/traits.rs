@@ -95,7 +95,7 @@ pub trait Engine: Debug + Send + Sync + 'static {
 
     /// Whether `scratch` serves this engine; if not, it is renewed.
     ///
-    /// It comes from an engine of this type, perhaps with other rules.
+    /// `scratch` comes from an engine of this type, perhaps with other rules.
     fn fits(&self, _scratch: &Self::Scratch) -> bool {
         true
     }
@@ -112,7 +112,7 @@ pub trait Engine: Debug + Send + Sync + 'static {
         0
     }
 
-    /// Improves `best` for each key of `keys` and allocates nothing.
+    /// Improves `best` for each key of `keys`; must not allocate.
     ///
     /// On entry `best[i]` is the match to beat, or `None`. On return it is a better match, or unchanged. The
     /// [`Classifier`] has checked that `best` has an entry per key, and that keys have the words of the schema.
@@ -121,7 +121,7 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// Improves `best` as [`improve`](Self::improve) does, and returns the steps that it took.
     ///
     /// The engine chooses the names of its steps, such as `nodes`, `tests`, `table reads`, `lines` or `evaluations`.
-    /// Numbers are sums over all keys. They are empty if the engine counts nothing, as it does unless it says otherwise.
+    /// Numbers are sums over all keys. They are empty if the engine counts nothing, which is the default.
     fn count(&self, scratch: &mut Self::Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
         self.improve(scratch, keys, best);
         NamedCounts::default()
@@ -190,7 +190,7 @@ pub trait Classifier: Debug + Send + Sync {
     /// caches and overlays compose this way: each passes its best so far to the next.
     ///
     /// # Panics
-    /// If `best` has not one entry per key, or the keys have not the words of the schema.
+    /// If `best` does not have one entry per key, or the keys do not have the words of the schema.
     fn improve_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]);
 
     /// Improves `best` as [`improve_batch`](Self::improve_batch) does, and returns the steps that it took.
@@ -210,7 +210,7 @@ pub trait Classifier: Debug + Send + Sync {
     /// # Panics
     /// As [`Classifier::improve_batch`].
     fn classify_batch(&self, scratch: &mut Scratch, keys: Keys<'_>, out: &mut [Option<Match>]) {
-        // A single entry is set by itself, because filling any number of them takes longer.
+        // A single entry is set separately, because a fill of any number of entries takes longer.
         if let [out] = out {
             *out = None;
         } else {
@@ -247,7 +247,7 @@ impl<E: Engine> Classifier for E {
         Engine::version(self)
     }
 
-    // Checks and lookup are one function, because the time before a lookup counts where batches are small.
+    // Checks and lookup are one function, because the time before a lookup matters for small batches.
     #[inline(always)]
     fn improve_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         assert!(keys.has(best.len()), "one place for a match a key");
@@ -286,7 +286,7 @@ impl<E: Engine> Classifier for E {
 
 /// Improves `best` with a new scratch, which replaces `scratch`.
 ///
-/// A function of its own, because its stack frame of kilobytes would otherwise be set up for every batch.
+/// It is a separate function, because its stack frame of kilobytes would otherwise be set up for every batch.
 #[cold]
 #[inline(never)]
 fn renewed<E: Engine>(engine: &E, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
@@ -297,7 +297,7 @@ fn renewed<E: Engine>(engine: &E, scratch: &mut Scratch, keys: &Keys<'_>, best: 
 
 /// Implements [`Classifier`] for a boxed trait object.
 ///
-/// The type behind it is known at run time only.
+/// The type behind it is only known at run time.
 macro_rules! boxed_classifier {
     ($kind:ty) => {
         impl Classifier for $kind {

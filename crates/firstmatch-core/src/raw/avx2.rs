@@ -16,7 +16,7 @@ pub(super) struct Avx2(());
 impl Avx2 {
     /// Returns the proof, if the machine has all features.
     ///
-    /// A success is remembered, because to test five features takes longer than to look up a single key.
+    /// A success is remembered, because testing five features takes longer than looking up a single key.
     #[inline(always)]
     pub(super) fn detect() -> Option<Self> {
         (SEEN.load(Ordering::Relaxed) || Self::look()).then_some(Self(()))
@@ -172,7 +172,7 @@ impl Isa for Avx2 {
             else {
                 break;
             };
-            // Words beyond `key_words` are no bounds: their answers do not count.
+            // Words beyond `key_words` are no bounds, so the answers for them are ignored.
             let want = if left >= 8 { 0xFF } else { (1 << left) - 1 };
             if bits8(between8(load8(l), load8(k), load8(h))) & want != want {
                 return false;

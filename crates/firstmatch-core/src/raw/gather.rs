@@ -1,4 +1,4 @@
-//! The one operation that tables and trees need.
+//! The one operation of an instruction set that tables and trees need.
 
 /// Instruction set that can gather bits.
 pub(crate) trait Gather: Copy {

@@ -1,6 +1,6 @@
 //! Binary search without branches, many values side by side.
 
-/// Returns for each value the place of the last of `starts` that is at most the value; 0 if none is.
+/// Returns, for each value, the place of the last of `starts` that is at most the value; 0 if none is.
 ///
 /// The starts ascend. All values take the same steps, whose loads do not wait for each other.
 #[inline(always)]

@@ -7,7 +7,7 @@
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 
-/// Returns a source of secret numbers: random ones of this process, or those of a seed.
+/// Returns a source of secret numbers: random numbers of this process, or the numbers of a seed.
 pub(crate) fn secrets(seed: Option<u64>) -> impl FnMut() -> u32 {
     let random = RandomState::new();
     let fixed = BuildHasherDefault::<DefaultHasher>::default();
@@ -25,7 +25,7 @@ pub(crate) struct Hasher {
     pub(super) secret: Box<[u32]>,
     /// Secret words of the last step, which reduces the sum to 32 bits.
     pub(super) last: [u32; 2],
-    /// Mask that a test puts on every hash, see [`tests::truncated`].
+    /// Mask that a test applies to every hash, see [`tests::truncated`].
     #[cfg(test)]
     kept: u32,
 }

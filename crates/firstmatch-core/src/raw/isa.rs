@@ -36,10 +36,10 @@ pub(crate) trait Isa: Gather + Lanes {
 
     /// Returns the bits that are set in all the words that eight probes choose for a row.
     ///
-    /// A row has a multiple of 4 words, all words of the probes among them.
+    /// A row has a multiple of 4 words, and more words than the largest `word` of the probes.
     ///
     /// # Panics
-    /// If a probe chooses a word that is not there.
+    /// If a probe chooses a word beyond `words`.
     fn common8(self, probes: &Probes, row: &[u32], words: &[u64]) -> u64;
 
     /// Counts, for each bit from the lowest, the words in which it is 1; counts wrap at 256.
@@ -62,8 +62,8 @@ pub(crate) trait Isa: Gather + Lanes {
 
     /// Returns which of eight prefixes hold a row.
     ///
-    /// `values` has the words of the prefixes for each word of the row. `open` has a byte for each prefix with the
-    /// number of open bits at its end, four to a word, the first lowest.
+    /// `values` has, for each word of the row, the words of the eight prefixes. `open` has a byte for each prefix, four
+    /// to a word, the first lowest: the number of open bits at the prefix's end.
     fn prefixes8(self, values: &[[u32; 8]], open: &[u32; 2], row: &[u32]) -> u32;
 
     /// Returns which of eight intervals hold a word: eight `lo`, then `hi`, nowhere below `lo`.
@@ -75,7 +75,7 @@ pub(crate) trait Isa: Gather + Lanes {
     /// Returns which of eight pairs of 16-bit intervals hold a pair of words.
     ///
     /// `bounds` has eight pairs of `lo`, then eight of `hi`, nowhere below `lo`; a pair is a `u32`, its first half
-    /// lowest. The words have at most 31 bits, and those above the highest value of 16 bits count as that value.
+    /// lowest. The words have at most 31 bits, and words above the highest value of 16 bits count as that value.
     fn within8_halves(self, bounds: &[u32; 16], pair: &[u32; 2]) -> u32;
 
     /// Returns which of eight byte intervals hold a byte: eight `lo`, then eight `hi`.
@@ -103,15 +103,16 @@ pub(crate) trait Isa: Gather + Lanes {
         again: [&u32; WORDS],
     ) -> [u16; WORDS];
 
-    /// Returns the first bit that all rows have, from the lowest; as many as a row has, or more, if there is none.
+    /// Returns the index of the first bit that is set in all rows, from the lowest.
     ///
-    /// A row has 16 or 32 words.
+    /// If there is none, it returns the number of bits of a row, or more. A row has 16 or 32 words.
     fn first_common<'a, const WORDS: usize>(self, rows: impl Iterator<Item = &'a [u32; WORDS]> + Clone) -> u32;
 
     /// Finds the first common bit of the rows of each key, for keys in groups of eight.
     ///
     /// The answers are those of [`Isa::first_common`]. `places` has the places of a key's rows, in units of `UNIT`
-    /// bytes, which are whole words. `among` is one more row for every key. One more line stands behind the last row.
+    /// bytes, which must be whole words. `among` is one more row for every key. `lines` must have one more line behind
+    /// the last row.
     ///
     /// # Panics
     /// If there is no row at a place, or if there are fewer places than answers.
@@ -126,7 +127,7 @@ pub(crate) trait Isa: Gather + Lanes {
     /// Prefetches the cache line of a place in memory.
     fn prefetch<T>(self, place: &T);
 
-    /// Prefetches `count` lines starting at `first`; lines that are not there are ignored.
+    /// Prefetches `count` lines starting at `first`; lines beyond `lines` are ignored.
     fn prefetch_lines(self, lines: &[Line], first: usize, count: usize);
 }
 
@@ -153,8 +154,8 @@ impl Probes {
 
 /// Computation that is compiled for an instruction set.
 ///
-/// Implementations are `#[inline(always)]` all the way down, because a function that is not inlined is compiled
-/// without the set.
+/// Implementations must be `#[inline(always)]` all the way down, because a function that is not inlined is compiled
+/// without the instruction set.
 pub(crate) trait Kernel {
     /// Runs the computation with the operations of `isa`.
     fn run<I: Isa>(self, isa: I);

@@ -9,7 +9,7 @@
 //!
 //! Code outside the core uses [`Lanes`], eight words side by side, in the same manner ([`with_lanes`]).
 //!
-//! Besides, there are a lock that no thread waits for and a box that knows the type of its value. They are safe to use.
+//! There are also a lock that no thread waits for and a box that knows the type of its value. They are safe to use.
 #![expect(
     unsafe_code,
     reason = "vector intrinsics, casts from lines to words and to known types, a lock; each block says what it relies on"
@@ -125,8 +125,8 @@ pub(crate) fn dispatch(level: Level, kernel: impl Kernel) {
 
 /// Runs a kernel without vectors, as every machine can.
 ///
-/// Counted lookups run so, because a kernel that is compiled for one level only takes half the time to compile. The
-/// function is not inlined, so that the vector path sets up no stack for it.
+/// Counted lookups use it, because a kernel for only one level takes half the time to compile. The function is not
+/// inlined, so that the vector path sets up no stack for it.
 #[inline(never)]
 pub(crate) fn dispatch_scalar(kernel: impl Kernel) {
     scalar::Scalar.vectorize(kernel);
@@ -230,7 +230,7 @@ mod tests {
                         let (from, to) = (key[0], key[0].saturating_add(key[1] % 5));
                         assert_eq!(isa.overlaps8(bounds, from, to), plain.overlaps8(bounds, from, to));
                     }
-                    // Intervals are made of any halves and bytes: upper bounds are raised to the lower ones.
+                    // Halves and bytes are made into intervals: upper bounds are raised to the lower ones.
                     let halves: [u16; 32] = std::array::from_fn(|_| next() as u16);
                     let half = |i: usize| if i < 16 { halves[i] } else { halves[i].max(halves[i - 16]) };
                     let bounds = std::array::from_fn(|i| u32::from(half(2 * i)) | u32::from(half(2 * i + 1)) << 16);

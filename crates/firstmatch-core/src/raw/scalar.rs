@@ -60,7 +60,7 @@ impl Isa for Scalar {
         (0..8).fold(u64::MAX, |common, i| common & words[place(i) as usize])
     }
 
-    /// Counts the ones of each bit; the counters of every eighth bit share a word.
+    /// Counts the ones in each bit position; the counters of every eighth position share a word.
     #[inline(always)]
     fn count_ones64<T>(self, list: &[T], word: impl Fn(&T) -> u64) -> [u8; 64] {
         let mut counts = [0u64; 8];

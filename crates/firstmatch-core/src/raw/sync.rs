@@ -1,4 +1,4 @@
-//! Types that [`try_lock`](super::try_lock) is made of; its model has those of `loom`.
+//! Types of which [`try_lock`](super::try_lock) is made; its model uses the types of `loom`.
 
 pub(super) use std::cell::UnsafeCell;
 pub(super) use std::sync::atomic::AtomicBool;

@@ -24,7 +24,7 @@ impl Table {
         size_of_val(&self.values[..])
     }
 
-    /// Returns the parts that lookups read, by value: nothing that a lookup writes changes them.
+    /// Returns the parts that lookups read, by value, so that nothing that a lookup writes can change them.
     #[inline(always)]
     pub(crate) fn view(&self) -> TableView<'_> {
         TableView { mask: u64::from(self.mask), values: &self.values }
@@ -42,7 +42,7 @@ impl TableView<'_> {
     #[inline(always)]
     pub(crate) fn get<I: Gather>(self, isa: I, word: u32) -> u16 {
         let place = isa.gather(u64::from(word), self.mask) as usize;
-        // SAFETY: as many bits are gathered as the mask has, and there is a value for all that they can say.
+        // SAFETY: as many bits are gathered as the mask has, and there is a value for each combination of them.
         unsafe { *self.values.get_unchecked(place) }
     }
 
@@ -136,22 +136,22 @@ impl PagesView<'_> {
 
 /// Number of bounds of a node.
 const BOUNDS: usize = 8;
-/// Number of ways that lead on from a node.
+/// Number of children of a node.
 const WAYS: usize = BOUNDS + 1;
 /// Bound that no word exceeds.
 const PADDING: i32 = i32::MAX;
-/// Bytes that a place counts in; the place of a node is its offset.
+/// Number of bytes of the unit of places; the place of a node is its offset in this unit.
 const UNIT: usize = 8;
 
 /// Node of a [`Tree`]: one cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C, align(64))]
 pub(super) struct Node {
-    /// One less than the first word of each way but the first.
+    /// One less than the first word of each child but the first.
     ///
-    /// Words that come to one node compare as signed numbers do, because they share the leading bit.
+    /// They are compared as signed numbers, because all words that reach one node share the leading bit.
     pub(super) bounds: [i32; BOUNDS],
-    /// Value of each way on the last level, or else a node's place; the rest is never reached.
+    /// For each child its value on the last level, or else the place of its node. The rest is never reached.
     pub(super) next: [u16; 2 * BOUNDS],
 }
 
@@ -176,14 +176,14 @@ const MOST_BITS: u32 = 12;
 impl Tree {
     /// Builds the tree of the intervals that begin at 0 and at `starts`, up to the word `most`.
     ///
-    /// The starts ascend. Returns `None` if they are too many for [`MOST_LEVELS`] or for places of 16 bits.
+    /// The starts must ascend. Returns `None` if they are too many for [`MOST_LEVELS`] or for places of 16 bits.
     ///
     /// # Panics
     /// If there is not one value more than starts.
     pub(crate) fn new(starts: &[u32], values: &[u16], most: u32) -> Option<Self> {
         assert_eq!(starts.len() + 1, values.len(), "a value an interval");
         let bits = (u32::BITS - most.leading_zeros()).max(1);
-        // The leading bit is always among the bits that choose: words that share it compare as signed numbers do.
+        // The leading bit is always among the choosing bits, so that the words of a node compare as signed numbers.
         let depth_of = |width: u32| {
             let same_bucket = |a: &u32, b: &u32| a >> (bits - width) == b >> (bits - width);
             let is_inside = |start: &&u32| start.trailing_zeros() < bits - width;
@@ -246,10 +246,10 @@ impl<const DEPTH: usize> TreeView<'_, DEPTH> {
     /// Returns the node at a place.
     ///
     /// # Safety
-    /// The place is that of [`TreeView::root`] or of a node, after fewer than `DEPTH` nodes.
+    /// The place must come from [`TreeView::root`] or from a node, after fewer than `DEPTH` nodes.
     #[inline(always)]
     pub(super) unsafe fn node(&self, place: u16) -> &Node {
-        // SAFETY: each of these places is that of a node.
+        // SAFETY: each such place is the place of a node.
         unsafe { &*self.nodes.as_ptr().byte_add(usize::from(place) * UNIT) }
     }
 }

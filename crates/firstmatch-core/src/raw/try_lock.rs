@@ -8,8 +8,8 @@ use super::sync::{AtomicBool, UnsafeCell};
 
 /// Value for one thread at a time; a thread that finds it locked does something else.
 ///
-/// Locking is one atomic exchange and unlocking a store. A mutex takes two exchanges, because it has to wake those who
-/// wait. If the holder of a lock panics, the value is unlocked as it is.
+/// Locking is one atomic exchange and unlocking a store. A mutex takes two exchanges, because it has to wake waiting
+/// threads. If the holder of a lock panics, the value is unlocked as it is.
 ///
 /// # Invariants
 ///
@@ -42,7 +42,7 @@ impl<T> TryLock<T> {
 #[derive(Debug)]
 pub(crate) struct TryLockGuard<'a, T> {
     lock: &'a TryLock<T>,
-    /// It may be sent and shared as such a reference may.
+    /// Makes the guard `Send` and `Sync` under the same conditions as an exclusive reference.
     access: PhantomData<&'a mut T>,
 }
 

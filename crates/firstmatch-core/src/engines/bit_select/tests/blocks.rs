@@ -1,4 +1,4 @@
-//! Blocks by themselves: what stands behind the ranks, and regions that come and go.
+//! Blocks by themselves: the values behind the ranks, and regions that come and go.
 
 use super::*;
 use crate::engines::bit_select::block::{BLOCK, NONE, Shape, goes_on, is_rank};
@@ -15,23 +15,23 @@ fn shapes() -> [(Lowered, Shape); 2] {
     })
 }
 
-/// Panics unless a block has these ranks in order, and behind them says nothing but where the list goes on.
+/// Panics unless a block has these ranks in order, and behind them only values that say where the list continues.
 fn check(shape: &Shape, block: &[u32], ranks: &[u32], next: Option<usize>) {
     assert_eq!((shape.len(block), shape.more(block)), (ranks.len(), next));
     let said: Vec<u32> = (0..=BLOCK).map(|at| shape.rank(block, at)).collect();
     assert_eq!(said[..ranks.len()], *ranks);
-    // A key may be inside what stands in a free place, so each place behind the last rank is read.
+    // A lookup may read any place behind the last rank, because a key may be inside the bounds left in a free place.
     assert!(said[ranks.len()..].iter().all(|&said| !is_rank(said) && goes_on(said) == next), "{said:?}, {next:?}");
 }
 
-/// A block that is full, partly filled or empty goes on where it was last told, at every place behind its ranks.
+/// In a full, partly filled or empty block, every place behind the ranks says where the list was last made to continue.
 #[test]
 fn behind_the_ranks_stands_where_a_list_goes_on() {
     for (all, shape) in shapes() {
         for count in 0..=BLOCK {
             let regions: Vec<_> = (0..count).map(|at| (10 + 3 * at as u32, all.regions().get(at))).collect();
             let ranks: Vec<u32> = regions.iter().map(|(rank, _)| *rank).collect();
-            // What was in the memory before shows through nowhere.
+            // The former content of the memory must not show through.
             let mut block = vec![0x5555_5555; shape.lines() * LINE_WORDS];
             for first in [None, Some(0), Some(77)] {
                 shape.write(&regions, first, &mut block);
@@ -46,8 +46,8 @@ fn behind_the_ranks_stands_where_a_list_goes_on() {
     }
 }
 
-/// Regions come to a block in any order and go again, two of one rule among them: the others stay as they are, and so
-/// does where the list goes on.
+/// Regions, also several of one rule, are added to a block in any order and removed. The others, and the block that
+/// continues the list, stay as they are.
 #[test]
 fn regions_come_to_a_block_and_go() {
     for (all, shape) in shapes() {
@@ -71,7 +71,7 @@ fn regions_come_to_a_block_and_go() {
                 there.retain(|&(of, _)| of != rank);
             }
             check(&shape, &block, &there.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), next);
-            // Each place has its region still: alone in a block it is as it would be written.
+            // Each place still has its region: a copy in an empty block equals a block written with this region alone.
             for (at, &(rank, region)) in there.iter().enumerate() {
                 let mut copy = vec![0; words];
                 shape.write(&[], None, &mut copy);
@@ -85,7 +85,7 @@ fn regions_come_to_a_block_and_go() {
     }
 }
 
-/// A block tells of each region the bits that its bounds and masks fix, whatever the columns.
+/// For each region, a block gives the bits that its bounds and masks fix, with any columns.
 #[test]
 fn a_block_tells_the_bits_of_its_regions() {
     let of = |at: u128, width: u32| {

@@ -1,9 +1,9 @@
-//! Table entries: bounds of ranks, which are rounded where they do not fit.
+//! Table entries: bounds of ranks, which are rounded if they do not fit.
 
 use crate::engines::bit_select::block::NONE;
 use crate::engines::bit_select::layout::{EMPTY, EntryLayout};
 
-/// Layouts of which none, few and many bits of a rank are dropped, and one whose last bound nearly fills its bits.
+/// Layouts that drop no, few and many bits of a rank, and one whose last bound nearly fills its bits.
 fn layouts() -> impl Iterator<Item = (EntryLayout, u32)> {
     let of = [(5, 3, true), (1000, 100, false), (1700, 4400, false), (1 << 20, 4000, false), (1 << 23, 254, false)];
     of.into_iter().map(|(indices, rules, is_short)| (EntryLayout::new(indices, rules, is_short), indices as u32))
@@ -20,7 +20,7 @@ fn ranks(end: u32) -> Vec<u32> {
     all
 }
 
-/// An entry is below the limit of a rank just if its bound stands for some rank that is better.
+/// An entry is below the limit of a rank exactly if its bound stands for some better rank.
 #[test]
 fn a_limit_leaves_out_what_is_no_better() {
     let mut dropped = Vec::new();
@@ -43,7 +43,7 @@ fn a_limit_leaves_out_what_is_no_better() {
     assert!(dropped[0] == 0 && dropped.iter().any(|&bits| bits > 8), "{dropped:?}");
 }
 
-/// No entry has the bits of the one that leads nowhere, even where its index fills its bits with ones.
+/// No entry has the bits of the entry that leads nowhere, even if all bits of its index are ones.
 #[test]
 fn no_entry_is_the_empty_one() {
     for (layout, _) in layouts() {

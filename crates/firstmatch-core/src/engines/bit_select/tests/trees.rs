@@ -1,4 +1,4 @@
-//! Lookups through any number of trees, and what entries promise.
+//! Lookups through any number of trees, and the bounds in entries.
 
 use super::bits::{Bits, Cubes};
 use super::plan::Search;
@@ -17,7 +17,7 @@ fn schema() -> Schema {
     Schema::new(None, (0..KINDS).map(of).chain([ports]).collect())
 }
 
-/// Rules of `values` values in each of some fields, `each` of them with one value: so many regions cannot be parted.
+/// Returns rules of `values` values in each of some fields; no node separates the `each` rules of one value.
 fn rules(kinds: usize, values: usize, each: usize) -> Lowered {
     let mut random = Random(values as u64);
     let mut tests: Vec<Vec<(usize, Test)>> = Vec::new();
@@ -29,12 +29,12 @@ fn rules(kinds: usize, values: usize, each: usize) -> Lowered {
             (KINDS, Test::Range { lo, hi: lo + 200 + random.below(2500) as u128 }),
         ]);
     }
-    // Which field comes first is no order of priority.
+    // The order of priority does not follow the order of fields.
     (1..tests.len()).rev().for_each(|at| tests.swap(at, random.below(at + 1)));
     set(&schema(), tests)
 }
 
-/// Keys whose fields are those of rules, mostly, so that rules of several trees hold them.
+/// Returns keys whose fields mostly have values of rules, so that rules of several trees hold a key.
 fn keys_of(all: &Lowered, count: usize) -> KeyBuf {
     let (mut random, mut keys) = (Random(9), KeyBuf::new(all.schema()));
     for _ in 0..count {
@@ -55,7 +55,7 @@ fn idle(schema: &Schema) -> Vec<u32> {
     key
 }
 
-/// For each key the first region that holds it and that no mark is on.
+/// Returns, for each key, the first region that holds it and has no tombstone.
 fn scan(all: &Lowered, keys: &KeyBuf, dead: Option<&Tombstones>) -> Vec<Option<Match>> {
     let counts = |at: usize| dead.is_none_or(|dead| !dead.is_marked(all.rules()[at].rule));
     let first = |row: &[u32]| (0..all.rules().len()).find(|&at| counts(at) && all.regions().get(at).contains(row));
@@ -93,8 +93,9 @@ fn check(engine: &BitSelect, keys: &KeyBuf, want: &[Option<Match>], dead: Option
     }
 }
 
-/// One tree and up to nine, with leaves of one block and of several, below one level of nodes and more: batches, few keys
-/// and single ones have the first rule, whichever tree it is in, and where that is marked the next one.
+/// Batches, few keys and single keys get the first rule from any tree or, if that has a tombstone, the next rule.
+///
+/// There are one to nine trees, with leaves of one block and of several, below one level of nodes and more.
 #[test]
 fn any_number_of_trees_is_searched() {
     for level in Level::available() {
@@ -128,7 +129,7 @@ fn any_number_of_trees_is_searched() {
     }
 }
 
-/// A batch tests as many blocks of one tree as its keys do one by one, whether nodes lie before the leaves or not.
+/// A batch tests as many blocks of one tree as its keys one by one, with and without nodes before the leaves.
 #[test]
 fn a_batch_tests_no_block_twice() {
     let mut deep = 0;
@@ -146,8 +147,10 @@ fn a_batch_tests_no_block_twice() {
     assert!(deep > 1, "{deep} with nodes below the root");
 }
 
-/// 2,200 hosts, half of them by source, so that an entry has room for only some bits of a rank; and regions of rules that
-/// come between the first 1,100 and the others, in turn by the source and by the destination of one key.
+/// Returns rules, rules to insert among them, and a key.
+///
+/// The rules are for 2,200 hosts, half of them by source, so that an entry has room for only some bits of a rank. The
+/// rules to insert come behind the first 1,100, in turn by the source and by the destination of the key.
 fn crowded() -> (Lowered, Vec<(Match, Regions)>, Vec<u32>) {
     let host = |at: u128| vec![(at as usize % 2, Test::Value((at << 12) + 1))];
     let schema = Schema::ipv4();
@@ -168,8 +171,10 @@ fn crowded() -> (Lowered, Vec<(Match, Regions)>, Vec<u32>) {
     (all, between, key)
 }
 
-/// An entry promises a rank without the bits that find no room; a limit lets every entry through that may lead to a better
-/// rank than the one it is for, and of the others only those that these bits would tell apart.
+/// The limit of a rank passes every entry that may lead to a better rank.
+///
+/// The bound of an entry lacks the bits that do not fit. Of other entries, the limit only passes some whose bound
+/// differs from a better one in these bits.
 #[test]
 fn limits_let_through_what_may_be_better() {
     let few = set(&Schema::ipv4(), (0..40u128).map(|at| vec![(0, Test::Value(at << 12))]));
@@ -192,7 +197,7 @@ fn limits_let_through_what_may_be_better() {
                 assert!(!is_worse || layout.entry(worse, 0, false) >= limit, "{worse} is worse than {rank}");
             }
         }
-        // Where no rule was found, everything but the entry that leads nowhere is let through.
+        // If no rule was found, every entry passes except the one that leads nowhere.
         for none in [block::NONE, u32::MAX, layout.end] {
             let limit = limits.of(none);
             assert!(layout.entry(layout.end - 1, last, true) < limit, "{none}");
@@ -205,8 +210,7 @@ fn limits_let_through_what_may_be_better() {
     assert_eq!(dropping, 1, "some engine drops bits, some does not");
 }
 
-/// Rules whose promises are equal stand in two trees: the best is found whichever tree it is in, and once it is gone the
-/// next.
+/// If entries of two trees have equal bounds, the best rule is found in either tree and, once it is removed, the next.
 #[test]
 fn equal_promises_of_two_trees_are_both_followed() {
     let (all, between, key) = crowded();
@@ -236,11 +240,11 @@ fn equal_promises_of_two_trees_are_both_followed() {
     }
 }
 
-/// Where the fastest trees exceed the budget, trees that fit it serve instead.
+/// If the fastest trees exceed the budget, trees that fit are built instead.
 #[test]
 fn smaller_trees_serve_a_smaller_budget() {
     let mut random = Random(4);
-    // Regions that leave many bits open are copied often where there is memory.
+    // Regions that leave many bits open are copied often if there is memory.
     let mut net = |field: usize| {
         let len = [0, 4, 8, 12, 16, 20, 32][random.below(7)] as u32;
         let value = u128::from(random.next() >> 32 << 32 >> len.max(1) >> (32 - len));
@@ -297,7 +301,7 @@ fn packets_without_ports_pass_rules_for_ports() {
     assert!(blocks < 700, "{blocks} blocks for 600 packets");
 }
 
-/// Roots select no bit for absent where there is no room for it.
+/// Roots select no absent bit if there is no room for it.
 #[test]
 fn a_bit_for_absent_gives_way_to_the_room() {
     let all = services();

@@ -1,4 +1,4 @@
-//! Bounds of changes in place: slots that a region reaches, and what the engine may come to take.
+//! Bounds of changes in place: slots that a region reaches, and the largest costs of the engine.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn a_region_reaches_at_most_128_slots() {
     assert!(counts.iter().any(|&count| count > 128), "{counts:?}");
 }
 
-/// The bounds that an engine states for all changes are the same before and after the overflow tree is there.
+/// The bounds that an engine states for all changes do not change when the overflow tree is made.
 #[test]
 fn bounds_hold_for_rules_of_most_keys() {
     let schema = Schema::ipv4();
@@ -78,7 +78,7 @@ fn longest(engine: &BitSelect) -> usize {
     lists.max().unwrap_or(0)
 }
 
-/// The stated worst case grows with the longest list, and not for a rule that fits a block.
+/// The stated worst case grows with the longest list, but not for a rule that fits into a block.
 #[test]
 fn the_worst_case_is_the_longest_list_there_was() {
     let schema = Schema::ipv4();

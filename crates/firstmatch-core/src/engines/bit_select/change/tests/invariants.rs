@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Checks the invariants of the structure, and those of its rules, which are `held`.
+/// Checks the invariants of the structure, and of its rules, which are `held`.
 ///
 /// - Ranks rise with priorities, none is given twice, and each leads to its rule.
 /// - The bound of an entry is not above the rank of any region that reaches it. Every entry that a region reaches
@@ -56,7 +56,7 @@ fn list(engine: &BitSelect, first: usize) -> Vec<u32> {
 
 /// Returns the number of stale regions that a lookup finds or could come to find.
 ///
-/// A stale region is not there, and no equal region is.
+/// A region is stale if neither it nor an equal region is in the engine.
 pub(super) fn left(engine: &BitSelect, there: &[Region<'_>], away: &[Region<'_>]) -> usize {
     let there: HashSet<_> = there.iter().map(|region| (region.lo, region.hi, region.ternary)).collect();
     let words = engine.shape.lines() * LINE_WORDS;

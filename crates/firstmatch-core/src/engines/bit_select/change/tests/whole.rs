@@ -1,10 +1,11 @@
-//! A change is done whole or not at all, to both copies, over trees of every shape.
+//! A change is done whole or not at all, in both replicas, over trees of every shape.
 
 use super::*;
 use crate::engines::bit_select::Shape as Trees;
 
-/// Over trees of every shape, small ones among them, a region is in the leaves of the one tree that it is looked for in:
-/// as built, and when rules have come and gone.
+/// A region is in the leaves of the tree in which changes look for it, as built and after changes.
+///
+/// That holds for trees of every shape, also for small ones.
 #[test]
 fn regions_are_where_they_are_looked_for() {
     for (count, seed) in [(9, 1), (24, 2), (60, 3), (200, 4)] {
@@ -27,8 +28,9 @@ fn push(all: &mut Lowered, slot: u32, regions: &[Region<'_>]) {
     regions.iter().for_each(|region| all.push(rule, *region));
 }
 
-/// A rule of which some region is refused leaves none of the others behind, wherever that region stands among them; a rule
-/// of the same regions without it comes.
+/// If a region of a rule is refused, no other region of the rule is left behind, wherever the refused one stands.
+///
+/// A rule of the same regions without the refused one is inserted.
 #[test]
 fn a_rule_that_is_refused_leaves_nothing() {
     let hosts = |at: u128| vec![(0, Test::Value(at << 12)), (1, Test::Value(at << 9)), (4, Test::Value(6))];
@@ -62,8 +64,7 @@ fn a_rule_that_is_refused_leaves_nothing() {
     }
 }
 
-/// A rule that was there first is taken out only if each of its regions can be found; else it stays whole, whichever of
-/// them it is.
+/// A built rule is removed only if each of its regions can be found; otherwise it stays whole.
 #[test]
 fn a_first_rule_goes_whole_or_stays_whole() {
     let schema = Schema::ipv4();
@@ -93,7 +94,7 @@ fn a_first_rule_goes_whole_or_stays_whole() {
     }
 }
 
-/// Each rule that was there first has a mark of its own, in both copies.
+/// Each built rule has its own mark as removed, in both replicas.
 #[test]
 fn first_rules_are_marked_one_by_one() {
     let all = set(&Schema::ipv4(), (0..200u128).map(|at| vec![(0, Test::Value(at << 12))]));
@@ -115,8 +116,7 @@ fn first_rules_are_marked_one_by_one() {
     at.check(60);
 }
 
-/// Where rules only come, room ends, whatever the base and however many blocks that nothing leads to were found on the way;
-/// and that is said.
+/// If rules are only inserted, room ends, and the engine says so, for any number of built rules and of blocks freed.
 #[test]
 fn the_end_of_room_is_said() {
     let mut ended = 0;
@@ -141,7 +141,7 @@ fn the_end_of_room_is_said() {
     assert!(ended > 10, "{ended} ran out of room");
 }
 
-/// A search says that there is little room where less than a quarter of it is left, and not where just a quarter is.
+/// A search says that there is little room if less than a quarter of it is left, but not if exactly a quarter is.
 #[test]
 fn little_room_is_less_than_a_quarter() {
     let schema = Schema::ipv4();
