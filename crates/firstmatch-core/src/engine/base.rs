@@ -31,7 +31,7 @@ pub(crate) struct Build<'a> {
 /// Choices of a build that a later build over similar rules may keep. Only the engine knows the type behind it.
 pub(crate) type Choices = Arc<dyn Any + Send + Sync>;
 
-/// Largest need of a base after any changes in place.
+/// Maximum memory and worst-case lookup of a base after any changes in place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Most {
     pub(crate) bytes: usize,
@@ -51,7 +51,7 @@ pub(crate) trait Base {
     /// Number of places.
     fn places(&self) -> usize;
 
-    /// Returns the places of a rule of the build, its regions being `regions`: these, unless an engine says otherwise.
+    /// Returns the places of a built rule. By default these are `regions`, the indices of its regions.
     ///
     /// `rank` rules come before the rule in order of priority.
     fn places_of(&self, _rule: RuleId, _rank: usize, regions: Range<usize>) -> Range<usize> {
@@ -89,7 +89,7 @@ pub(crate) trait Base {
 /// The effect of a change must depend only on the engine and the arguments, so that two equal engines stay equal if
 /// both get the same changes.
 pub(crate) trait InPlace {
-    /// Returns the largest need after any changes.
+    /// Returns the maximum memory and the worst-case lookup after any changes.
     fn most(&self) -> Most;
 
     /// Returns the bytes that a replica shares with its original.
@@ -113,7 +113,7 @@ pub(crate) trait InPlace {
     /// Number of rules inserted and removed.
     fn changes(&self) -> usize;
 
-    /// Whether there is soon no room for more insertions.
+    /// Whether little room is left for more insertions.
     fn is_short_of_room(&self) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! The traits of engines, and what every engine counts and keeps.
+//! The traits of engines, and the types that all engines share.
 //!
 //! An engine's author implements [`Engine`]; users hold a [`Classifier`] or an [`Updatable`].
 

@@ -19,7 +19,7 @@ pub(crate) enum Step {
 
 /// Observer of a lookup's steps.
 ///
-/// Lookups tell their steps to the set of live rules. In use that set ignores them, so that they take no instruction.
+/// Lookups report their steps to the set of live rules. That set usually ignores them, so that they take no time.
 /// A [`StepCounter`](super::steps::StepCounter) counts them.
 pub(crate) trait Observer: Copy {
     /// Records a step.

@@ -1,4 +1,4 @@
-//! Options of engines that are known by name: what they are called, what they mean, and how they are set.
+//! Options of engines that are known by name: their names, meanings and values.
 
 use std::fmt;
 
@@ -46,8 +46,8 @@ impl fmt::Display for OptionValues {
 
 /// Option with the function that sets it in a configuration.
 ///
-/// A list of them is the only place where an option of an engine stands. Options that replace others, such as `paper`,
-/// stand first in it, because options are set in the order of the list.
+/// Each engine has one list of them, which alone defines its options. Options that replace others, such as `paper`,
+/// come first in the list, because options are set in its order.
 #[derive(Debug)]
 pub(crate) struct Knob<C> {
     pub(crate) name: &'static str,

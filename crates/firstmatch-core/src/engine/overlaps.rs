@@ -1,4 +1,4 @@
-//! Regions that overlap a box, which keepers of answers ask for.
+//! Search for the regions that overlap a box. Caches of answers use it.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ pub struct Probe {
     pub below: Option<u64>,
     /// Number of regions that searches have tested so far.
     ///
-    /// Where eight are tested at once, all of them count.
+    /// If eight are tested at once, all eight count.
     pub tested: u64,
-    /// Ranks of regions that were visited, a bit each, for searches that meet regions more than once.
+    /// Bitmap of the ranks of visited regions, for searches that meet a region more than once.
     pub(crate) seen: Vec<u64>,
     /// Bounds and masks of the current region.
     pub(crate) row: Vec<u32>,
-    /// Slot of the thread among the readers of rules that change beside it.
+    /// Reader slot of the thread, for rules that a writer may change meanwhile.
     pub(crate) slot: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -41,10 +41,10 @@ impl Probe {
         self.below.is_none_or(|below| priority < below)
     }
 
-    /// Makes the box the largest one around `key` in a region that holds it, as far as intervals tell.
+    /// Makes the box the largest one around `key` in a region that holds the key.
     ///
-    /// Under a mask, a word may only vary below the mask's lowest bit. For example, of value 4 under the mask 1100 the
-    /// interval is 4 to 7, and under the mask 0101 it is 4 alone.
+    /// Under a mask, a word may only vary below the mask's lowest bit. For example, the value 4 under the mask 1100
+    /// gives the interval 4 to 7, and under the mask 0101 it gives 4 alone.
     pub(crate) fn become_home(&mut self, region: &Region<'_>, key: &[u32]) {
         self.lo.clear();
         self.lo.extend_from_slice(region.lo);
@@ -58,9 +58,9 @@ impl Probe {
         }
     }
 
-    /// Whether a region and the box have a key in common, as far as intervals tell.
+    /// Whether the bounds of a region and the box have a key in common.
     ///
-    /// Of a ternary region its hull counts, so that some regions that only the hull shares are reported, too.
+    /// Masks do not count, so that a ternary region may be reported although it has no key in the box.
     #[inline]
     pub fn overlaps(&self, region: &Region<'_>) -> bool {
         let bounds = self.lo.iter().zip(&self.hi).zip(region.lo.iter().zip(region.hi));
@@ -89,15 +89,15 @@ impl Probe {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Overlaps: Send + Sync {
-    /// Gives `probe` the memory that searches here need beside its box.
+    /// Gives `probe` the memory that searches of this engine need beside the box.
     ///
-    /// A search through a probe without it allocates that memory.
+    /// Otherwise the first search with the probe allocates that memory.
     fn prepare(&self, _probe: &mut Probe) {}
 
     /// Calls `visit` for the regions that overlap `probe` and beat its bound, in any order, each once.
     ///
-    /// It tests about `most` regions from `cursor` on, which is 0 at first. It returns where to go on, or `None` at the
-    /// end. A search that has no place to go on from, such as a walk down a tree, goes to the end whatever `most` is.
+    /// It tests about `most` regions from `cursor` on, which is 0 at first. It returns the next cursor, or `None` at
+    /// the end. A search that cannot be continued, such as a walk down a tree, ignores `most` and goes to the end.
     /// `visit` may shrink the box of the probe and lower its bound.
     fn visit(
         &self,
@@ -109,6 +109,6 @@ pub trait Overlaps: Send + Sync {
 
     /// Makes the box of `probe` one around `key` in a region of `rule`; returns whether a region holds the key.
     ///
-    /// It is the whole region unless some word of it is under a mask.
+    /// The box is the whole region, unless some word of the region is under a mask.
     fn home(&self, rule: Match, key: &[u32], probe: &mut Probe) -> bool;
 }

@@ -28,7 +28,7 @@ pub struct Stats {
     pub worst_lines: usize,
     /// Number of regions in the largest bucket.
     ///
-    /// More than the limit of the engine's configuration where splitting could not keep that limit.
+    /// It exceeds the limit in the engine's configuration if splitting could not keep that limit.
     pub longest_bucket: usize,
     /// Number of regions in the overflow list, outside the tables.
     ///

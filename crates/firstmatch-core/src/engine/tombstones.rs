@@ -7,8 +7,8 @@ use crate::rule::{Lowered, RuleId};
 
 /// Set of the live rules of an engine.
 ///
-/// Lookups are compiled for each implementation, so that a lookup tests no tombstone where no rule is dead. They tell it
-/// their steps, too.
+/// Lookups are compiled for each implementation, so that they test no tombstones if no rule is dead. They also report
+/// their steps to it.
 pub(crate) trait LiveRules: Observer {
     /// Whether all rules are live.
     const ALL: bool;
@@ -42,7 +42,7 @@ impl LiveRules for All {
 
 /// Tombstones of an engine: a bit for each place, and one for each slot of its rules.
 ///
-/// The bits by slot are needed because the place of an answer is not known.
+/// The bits by slot are needed because a match has the slot of its rule, but not the place.
 #[derive(Clone, Debug)]
 pub(crate) struct Tombstones {
     words: Box<[u64]>,
@@ -133,7 +133,7 @@ pub(crate) fn marks_bytes(set: &Lowered) -> usize {
 mod tests {
     use super::*;
 
-    /// A rule is marked with all its places and its slot, no other is, and nothing is left when the mark is taken off.
+    /// A mark sets the bits of all places and of the slot of its rule, and no others. Unmarking clears them again.
     #[test]
     fn marks_are_of_one_rule() {
         let (places, slots) = (203, 150);
@@ -145,7 +145,7 @@ mod tests {
         let check = |dead: &Tombstones, marked: &[usize]| {
             assert_eq!(dead.rules(), marked.len());
             let is_marked = |slot: u32| marked.iter().any(|&at| rules[at].0 == slot);
-            // Slots beyond those there were when it was made are of rules that came later.
+            // Slots beyond the first `slots` belong to rules that came later, which are not marked.
             assert!((0..300u32).all(|slot| dead.is_marked(RuleId::new(slot, 3)) == is_marked(slot)), "{marked:?}");
             let is_dead = |place: usize| marked.iter().any(|&at| rules[at].1.contains(&place));
             assert!((0..300).all(|place| dead.is_live(place) != is_dead(place)), "{marked:?}");

@@ -127,7 +127,7 @@ pub trait Engine: Debug + Send + Sync + 'static {
         NamedCounts::default()
     }
 
-    /// Describes what was built, as text for people and for tests; `None` if the engine does not.
+    /// Describes the built structure as text, for people and for tests; `None` if the engine has no description.
     ///
     /// The text grows with the engine, so it is for a few rules.
     fn structure(&self) -> Option<String> {
@@ -195,14 +195,14 @@ pub trait Classifier: Debug + Send + Sync {
 
     /// Improves `best` as [`improve_batch`](Self::improve_batch) does, and returns the steps that it took.
     ///
-    /// Numbers are sums over all keys, and are empty if the engine counts nothing. A counted lookup takes the same steps
-    /// as others, but longer.
+    /// Numbers are sums over all keys, and are empty if the engine counts nothing. A counted lookup takes the same
+    /// steps as any other, but more time.
     ///
     /// # Panics
     /// As [`Classifier::improve_batch`].
     fn count_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts;
 
-    /// Describes what was built, as text for a few rules; `None` if the engine does not.
+    /// Describes the built structure as text, for a few rules; `None` if the engine has no description.
     fn structure(&self) -> Option<String>;
 
     /// Finds the first rule that matches, for each key of `keys`.

@@ -237,7 +237,8 @@ impl Isa for Avx2 {
 
     #[inline(always)]
     fn hash(self, hasher: &Hasher, row: &[u32], tuple: &[u32]) -> u32 {
-        // Both slices are as long as the row, so that the loop is as long as the compiler knows the row to be.
+        // Both slices are cut to the length of the row, so that the compiler knows the length of the loop if it knows
+        // that of the row.
         let row_len = row.len();
         let ((rows, row), (masks, mask)) = (row.as_chunks::<8>(), tuple[..row_len].as_chunks::<8>());
         let (secrets, secret) = hasher.secret[..row_len].as_chunks::<8>();
@@ -434,7 +435,7 @@ impl Isa for Avx2 {
         }
         for _ in 0..DEPTH {
             for (place, &wide) in places.iter_mut().zip(&wide) {
-                // SAFETY: it is a place from the root on, and this not behind the last level.
+                // SAFETY: the place is from the root or from a node, and fewer than `DEPTH` nodes came before.
                 let Node { bounds, next } = unsafe { tree.node(*place) };
                 // SAFETY: a load of the 32 bytes behind the reference; needs AVX2, see `load8`.
                 let above = bits8(unsafe { _mm256_cmpgt_epi32(wide, _mm256_load_si256(bounds.as_ptr().cast())) });
@@ -506,7 +507,8 @@ impl Isa for Avx2 {
                     let first = first_word::<WORDS>(common);
                     let mut word = among.map_or(u32::MAX, |among| among[first & (WORDS - 1)]);
                     for row in rows {
-                        // SAFETY: `first` is at most `WORDS`, and behind each row there is a line: the next one's or that behind all.
+                        // SAFETY: `first` is at most `WORDS`, and a line follows each row: the next row, or the line
+                        // behind the last row.
                         word &= unsafe { *row.cast::<u32>().add(first) };
                     }
                     *found = 32 * first as u32 + word.trailing_zeros();
@@ -535,10 +537,10 @@ impl Isa for Avx2 {
 impl Avx2 {
     /// Looks up the entries of all rows, and stores eight at once.
     ///
-    /// They are soon read eight at once; without store forwarding such a load would wait for eight single stores.
+    /// They are soon read eight at once. Without store forwarding, such a load would wait for eight single stores.
     ///
     /// # Safety
-    /// The table has an entry for all bits that the masks select. A mask that `LOW` or `HIGH` denies selects none.
+    /// The table has an entry for all bits that the masks select. If `LOW` or `HIGH` is false, its mask is 0.
     #[inline(always)]
     unsafe fn choose_each8<T, const LOW: bool, const HIGH: bool>(
         self,
@@ -549,7 +551,8 @@ impl Avx2 {
         entries: &mut [[u32; 8]],
     ) {
         for ([a, b, c, d, e, f, g, h], entries) in rows.iter().zip(entries) {
-            // SAFETY: the caller's; an unaligned store of 32 bytes; needs AVX, see `load8`.
+            // SAFETY: the caller keeps the condition of `entry`; an unaligned store of 32 bytes; needs AVX, see
+            // `load8`.
             unsafe {
                 let eight = _mm256_setr_epi32(
                     self.entry::<LOW, HIGH>(table, masks, words(a)),

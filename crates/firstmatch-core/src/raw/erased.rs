@@ -28,7 +28,7 @@ impl Erased {
         if self.of != TypeId::of::<T>() {
             return None;
         }
-        // SAFETY: `new` has put a value of the type `of` into the box, which nothing replaces, and `T` is that type.
+        // SAFETY: `new` has put a value of the type `of` into the box, nothing replaces it, and `T` is that type.
         Some(unsafe { &mut *(&raw mut *self.value).cast::<T>() })
     }
 }

@@ -1,9 +1,9 @@
 //! Keyed hash of the bits of a row that a tuple selects.
 //!
 //! The hash is NH (Black, Halevi, Krawczyk, Krovetz and Rogaway, "UMAC: Fast and Secure Message Authentication",
-//! CRYPTO 1999): the sum of the products of neighbouring words, each with a secret word added. Without the secret
-//! words, an attacker makes the sums of two keys equal with probability 2^-32, whichever keys are chosen. NH is fast
-//! because all products of a row are made at a time.
+//! CRYPTO 1999): the sum of the products of neighbouring words, each with a secret word added. An attacker who does not
+//! know the secret words makes the sums of two keys equal with probability 2^-32, whichever keys are chosen. NH is fast
+//! because the products of a row do not depend on each other.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 

@@ -69,7 +69,9 @@ pub(crate) trait Isa: Gather + Lanes {
     /// Returns which of eight intervals hold a word: eight `lo`, then `hi`, nowhere below `lo`.
     fn within8(self, bounds: &[u32; 16], word: u32) -> u32;
 
-    /// Returns which of eight intervals meet the interval from `from` to `to`: eight `lo`, then `hi`, nowhere below `lo`.
+    /// Returns which of eight intervals meet the interval from `from` to `to`.
+    ///
+    /// `bounds` has eight `lo`, then eight `hi`, nowhere below `lo`.
     fn overlaps8(self, bounds: &[u32; 16], from: u32, to: u32) -> u32;
 
     /// Returns which of eight pairs of 16-bit intervals hold a pair of words.
@@ -94,8 +96,8 @@ pub(crate) trait Isa: Gather + Lanes {
 
     /// Finds the values of some words in a tree, level by level, so that the searches overlap.
     ///
-    /// `again` refers to the same words. They are read a second time because a load spreads a word over a vector at
-    /// once, while a register takes one more instruction.
+    /// `again` refers to the same words. They are read a second time because one load spreads a word over a vector.
+    /// From a register, that takes one more instruction.
     fn find<const DEPTH: usize, const WORDS: usize>(
         self,
         tree: TreeView<'_, DEPTH>,

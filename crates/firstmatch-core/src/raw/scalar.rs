@@ -147,7 +147,7 @@ impl Isa for Scalar {
     ) -> [u16; WORDS] {
         words.map(|word| {
             (0..DEPTH).fold(tree.root(self, word), |place, _| {
-                // SAFETY: it is a place from the root on, and this not behind the last level.
+                // SAFETY: the place is from the root or from a node, and fewer than `DEPTH` nodes came before.
                 let node = unsafe { tree.node(place) };
                 node.next[node.bounds.iter().filter(|&&bound| (word as i32) > bound).count()]
             })

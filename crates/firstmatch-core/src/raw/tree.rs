@@ -75,7 +75,7 @@ impl TableView<'_> {
 /// Value for each word up to a largest one, in pages; equal pages are stored once.
 ///
 /// For example, let the words from 300 to 65,536 have one value and those below different ones. Four of 257 pages are
-/// then stored: two below 512, one for those behind, and the last one, which is not full.
+/// then stored: two below 512, one that serves for the full pages behind, and the last one, which is not full.
 #[derive(Debug)]
 pub(crate) struct Pages {
     /// Start of a page's values, by the upper bits of a word.
@@ -129,7 +129,7 @@ impl PagesView<'_> {
     #[inline(always)]
     pub(crate) fn get<I: Gather>(self, isa: I, word: u32) -> u16 {
         let place = usize::from(self.starts.get(isa, word)) + word as usize % PAGE;
-        // SAFETY: from each start on there are the values of a page; where a start is missing, it is 0, and there is one.
+        // SAFETY: a page of values begins at each start. A missing start is 0, where a page begins, too.
         unsafe { *self.values.get_unchecked(place) }
     }
 }
@@ -158,8 +158,8 @@ pub(super) struct Node {
 /// Search tree with a value for each interval of words.
 ///
 /// Some leading bits of a word choose a node, from which `depth` levels of nodes lead to a value. All paths are
-/// equally long, so that no search branches. For example, one level is enough if no choice leaves more than 8 starts
-/// of intervals, and two levels are enough for 80.
+/// equally long, so that no search branches. For example, one level is enough if at most 8 intervals begin among the
+/// words with the same leading bits, and two levels are enough for 80.
 #[derive(Debug)]
 pub(crate) struct Tree {
     /// Places of nodes by leading bits; values if there is no level.
@@ -179,7 +179,7 @@ impl Tree {
     /// The starts must ascend. Returns `None` if they are too many for [`MOST_LEVELS`] or for places of 16 bits.
     ///
     /// # Panics
-    /// If there is not one value more than starts.
+    /// Unless there is one value more than there are starts.
     pub(crate) fn new(starts: &[u32], values: &[u16], most: u32) -> Option<Self> {
         assert_eq!(starts.len() + 1, values.len(), "a value an interval");
         let bits = (u32::BITS - most.leading_zeros()).max(1);
@@ -193,7 +193,7 @@ impl Tree {
         let widths = (1..=MOST_BITS.min(bits)).filter_map(|width| Some((depth_of(width)?, width)));
         let (depth, width) = widths.min()?;
         let mut growing = Growing { starts, values, depth, nodes: Vec::new(), known: HashMap::new() };
-        // Most buckets lie in one interval, as the one before.
+        // Most buckets lie in the same interval as the bucket before.
         let mut before = None;
         let of_bucket = |bucket: u32| {
             let first = bucket << (bits - width);

@@ -38,7 +38,7 @@ impl<T> TryLock<T> {
 
 /// Exclusive access to the value of a [`TryLock`].
 ///
-/// It has no reference to the value, because that would still be there when the lock is released.
+/// It holds no reference to the value, because the reference would outlive the release of the lock.
 #[derive(Debug)]
 pub(crate) struct TryLockGuard<'a, T> {
     lock: &'a TryLock<T>,

@@ -49,7 +49,7 @@ enum Width {
 /// example, eight IPv4 addresses and their ranks then take one cache line instead of three.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
-    /// Words of 8 bits in which every region has one value below 255, or all of them; with the largest value of the word.
+    /// Words of 8 bits in which every region has one value below 255 or all values; each with its largest value.
     pub(super) singles: Box<[(usize, u32)]>,
     /// Fields that are prefixes in every region.
     pub(super) prefixes: Box<[Prefixes]>,

@@ -17,8 +17,8 @@
 //! # Invariants
 //!
 //! - No slot that a stale region reaches leads to its copy, so that no lookup finds it (`left` in the tests).
-//! - No two trees lead to one block (`check_invariants`: debug builds call it after each change, as long as there are few
-//!   blocks).
+//! - No two trees lead to one block (`check_invariants`: debug builds call it after each change, as long as there are
+//!   few blocks).
 //! - New lists share a block only if their slots belong to one node, and only while every slot that ever led to the
 //!   block still does (`left`). In such a block, the bits that the node selects say which regions belong to which slot.
 //!   For slots of two nodes they do not: a region of one node could be taken for a region of the other, and would stay

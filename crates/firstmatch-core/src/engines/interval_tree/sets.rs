@@ -16,7 +16,8 @@ pub(super) enum Sets {
 /// Rows of words of 64 bits: a bit for each block of 64 products, then the blocks that are not empty.
 ///
 /// # Invariants
-/// - One word stands behind the last row, so that the place behind any row can be read (`sets_of_both_forms_give_back_their_products`).
+/// - One word stands behind the last row, so that the place behind any row can be read
+///   (`sets_of_both_forms_give_back_their_products`).
 #[derive(Debug)]
 pub(super) struct Vectors {
     pub(super) rows: Box<[u64]>,

@@ -48,8 +48,8 @@ pub(crate) struct Placement {
 
 /// Places the groups of a tree, whose first group holds the roots.
 ///
-/// A page has `page` nodes, a cache line `line` nodes. A group below several nodes belongs to the node that a walk level
-/// by level reaches first.
+/// A page has `page` nodes, a cache line `line` nodes. A group below several nodes belongs to the node that a walk
+/// level by level reaches first.
 pub(crate) fn place(groups: &[Group], layout: Layout, page: usize, line: usize) -> Placement {
     let mut tree = Tree::of(groups);
     if matches!(layout, Layout::Pages | Layout::PagesAndLines) {

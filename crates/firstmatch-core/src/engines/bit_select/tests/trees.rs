@@ -62,8 +62,9 @@ fn scan(all: &Lowered, keys: &KeyBuf, dead: Option<&Tombstones>) -> Vec<Option<M
     (0..keys.len()).map(|at| first(keys.keys().row(at)).map(|at| all.rules()[at])).collect()
 }
 
-/// Panics unless an engine answers as `want` says, in batches of several lengths, and for each key alone among keys that
-/// no rule holds, at every place where eight keys begin or end.
+/// Panics unless an engine answers as `want` says, in batches of several lengths.
+///
+/// Each key is also looked up alone among keys that no rule holds, at every place where eight keys begin or end.
 fn check(engine: &BitSelect, keys: &KeyBuf, want: &[Option<Match>], dead: Option<&Tombstones>, what: &str) {
     let ask = |keys: Keys<'_>| {
         let mut got = vec![None; keys.len()];
