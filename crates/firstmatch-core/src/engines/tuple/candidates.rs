@@ -4,10 +4,11 @@
 //! using Tuple Space Search", SIGCOMM 1999, and section II-B2 of the TupleMerge paper). It has hashed rows in place of
 //! exact prefix trees, one for each of several prefix lengths of every field.
 //!
-//! For each length the leading bits of a field choose a row, by a keyed hash. Bit *t* of the row says that table *t*
-//! may hold a region whose field has leading bits of this row. A key's candidates are the tables whose bit is set in
-//! all rows of the key. A region that spans many values of the leading bits has its table's bit set in every row of the
-//! length. Rows are words of 64 tables; the rows for the next 64 tables are a plane of their own.
+//! For each length the leading bits of a field choose a row, by a keyed hash. Of more than 32 bits, those in the last
+//! key word choose alone: 48 leading bits of an IPv6 address choose by the 33rd to 48th. Bit *t* of the row says that
+//! table *t* may hold a region whose field has leading bits of this row. A key's candidates are the tables whose bit is
+//! set in all rows of the key. A region that spans many values of the leading bits has its table's bit set in every row
+//! of the length. Rows are words of 64 tables; the rows for the next 64 tables are a plane of their own.
 //!
 //! For example, an IPv4 source has rows for 20 and for 28 leading bits. A source prefix of 24 bits sets its table's bit
 //! in one row of the former and in at most 16 of the latter.
