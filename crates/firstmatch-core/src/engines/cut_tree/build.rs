@@ -13,7 +13,7 @@ use crate::schema::Source;
 
 /// Bytes that the engine keeps for a root in addition to its node.
 pub(super) const ROOT_BYTES: usize = size_of::<u32>();
-/// Number of nodes in a row whose cuts found no room after which cutting ends.
+/// Cutting ends after the cuts of more than this many nodes in a row found no room.
 const REFUSED_IN_A_ROW: usize = 256;
 /// Classes of fewer regions get no tree of their own.
 const LEAST_CLASS: usize = 64;
@@ -193,8 +193,9 @@ pub(super) fn grow(ranges: &Ranges<'_>, config: &Config, cap: usize, block_bytes
 
 /// Separates regions by whether two words are wide, and returns the classes in order of their best ranks.
 ///
-/// The words are the first ones of source and destination address or, without them, those of most different intervals.
-/// A word is wide that leaves more than three quarters of its bits open. Small classes join the smallest other one.
+/// The words are the first ones of source and destination address or, without addresses, the two words with the most
+/// different intervals. A word is wide if it leaves more than three quarters of its bits open. Small classes join the
+/// smallest other class.
 fn separated(ranges: &Ranges<'_>, all: &[u32], trees: usize) -> Vec<Vec<u32>> {
     let schema = ranges.set.schema();
     let address = |source| schema.index_of_source(source).map(|field| schema.words_of(field).start);

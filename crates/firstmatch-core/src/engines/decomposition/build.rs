@@ -17,8 +17,8 @@ use crate::schema::Schema;
 const MOST_PRODUCTS: usize = 0xFFFF * 64;
 /// Number of products up to which vectors are flat by default.
 const FLAT: usize = 1024;
-/// Largest number of pairs of classes that are joined, and bytes that a join's sets may take even if those of its two
-/// slots take less.
+/// Largest number of pairs of classes that are joined, and bytes that a join's sets may take even if the sets of its
+/// two slots take less.
 const PAIRS: usize = 12 << 10;
 const JOINED: usize = 256 << 10;
 
@@ -63,7 +63,7 @@ impl Sets {
         Self { here: Set::none(products.div_ceil(32)), row: Vec::new() }
     }
 
-    /// Returns the row of the set at hand.
+    /// Returns the row of the current set.
     pub(super) fn row(&mut self) -> &[u32] {
         row_of(&self.here.0, &mut self.row);
         &self.row

@@ -11,7 +11,7 @@
 //! any other 10. A packet of VLAN 7 to port 80 has 01 and 11, so rule 1 matches.
 //!
 //! # When to take it
-//! Its lookups depend on the number of rules and fields, and hardly on what the rules look like. So use it for rules
+//! The cost of its lookups depends on the number of rules and fields, and hardly on their contents. So use it for rules
 //! of many fields that no tree separates, and to repeat the paper's measurements. If trees can separate the rules,
 //! [`bit_select`](mod@crate::engines::bit_select) is several times faster and smaller.
 //!

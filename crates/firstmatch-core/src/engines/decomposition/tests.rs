@@ -101,7 +101,7 @@ fn every_form_answers_as_linear_search() {
     }
 }
 
-/// Numbers beyond their bounds are refused with what is expected.
+/// Numbers beyond their bounds are refused, and the error says what is expected.
 #[test]
 fn bad_numbers_are_refused() {
     let none = Lowered::empty(&Schema::ipv4());

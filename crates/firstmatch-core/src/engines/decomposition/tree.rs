@@ -13,7 +13,7 @@ pub(super) struct Tree {
     /// First line and number of lines of each level, from the root.
     levels: Box<[(usize, usize)]>,
     lines: Box<[Line]>,
-    /// Value of each interval: the one before the first start, then the one from each start on.
+    /// Value of each interval: first of the interval before the first start, then of the interval from each start on.
     pub(super) values: Box<[u32]>,
 }
 

@@ -3,8 +3,8 @@
 //! # Idea
 //! Two values of a word have the same *class* if the same rules hold them. A table maps two classes, of two words, to
 //! the class of both. Such tables form a tree, and its root holds the first rule that matches. So a lookup is one
-//! search for each word and one read for each table. It compares no rule, and its time does not depend on what the
-//! rules look like.
+//! search for each word and one read for each table. It compares no rule, and the number of reads does not depend on
+//! the rules.
 //!
 //! For example, rule 0 is source 10.0.0.0/8 and port 80, and rule 1 is source 10.1.0.0/16. Sources have three classes:
 //! held by no rule, by rule 0, and by both. Ports have two: 80 and the others. The table of both words has 3 × 2 entries:

@@ -82,7 +82,7 @@ impl Order {
         }
         let (mut new, mut row) = (Runs::default(), Vec::with_capacity(padded));
         let mut write = |row: &mut Vec<u32>| {
-            // Illegal entries have the value of the one before, so that they begin no run.
+            // Illegal entries get the value of the entry before, so that they begin no run.
             row.resize(padded, row.last().copied().unwrap_or(0));
             new.row(row, allowed - beside)?;
             row.clear();

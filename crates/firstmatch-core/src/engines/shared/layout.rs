@@ -22,8 +22,8 @@ pub enum Layout {
     DepthFirst,
     /// Van Emde Boas: the upper half of the levels, then each tree below it, and again within each part.
     VanEmdeBoas,
-    /// Blocks of one page: a group with the groups below it, breadth first, until the page is full. A larger group begins
-    /// anywhere.
+    /// Blocks of one page: a group with the groups below it, breadth first, until the page is full. A larger group
+    /// begins anywhere.
     Pages,
     /// Blocks of one page, each of blocks of one cache line; groups of up to a line never straddle two.
     PagesAndLines,
@@ -278,7 +278,8 @@ mod tests {
         }
     }
 
-    /// Section 3.3.1, Figure 3.4: four levels are cut in the middle, so a path of four nodes lies in two pages of three.
+    /// Section 3.3.1, Figure 3.4: four levels are cut in the middle, so a path of four nodes lies in two pages of
+    /// three.
     #[test]
     fn a_binary_tree_as_in_the_dissertation() {
         let tree = place(&binary(15), Layout::VanEmdeBoas, PAGE, LINE).first;

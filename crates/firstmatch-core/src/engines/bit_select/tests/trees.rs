@@ -174,8 +174,8 @@ fn crowded() -> (Lowered, Vec<(Match, Regions)>, Vec<u32>) {
 
 /// The limit of a rank passes every entry that may lead to a better rank.
 ///
-/// The bound of an entry lacks the bits that do not fit. Of other entries, the limit only passes some whose bound
-/// differs from a better one in these bits.
+/// The bound of an entry lacks the rank bits that do not fit. Of entries that lead to no better rank, the limit passes
+/// only some whose rank differs from a better rank in these bits alone.
 #[test]
 fn limits_let_through_what_may_be_better() {
     let few = set(&Schema::ipv4(), (0..40u128).map(|at| vec![(0, Test::Value(at << 12))]));

@@ -35,7 +35,7 @@ fn a_budget_is_kept_to_the_byte() {
     }
 }
 
-/// Ranges of which no two begin or end at one value: each has two vectors of its own.
+/// Returns ranges that all begin and end at different values, so that each has two vectors of its own.
 fn overlapping(rules: u32) -> Lowered {
     let schema = Schema::new(None, [0, 1].map(|at| Field::new(&format!("f{at}"), 16, Kind::Range, None)).into());
     let lo = |at: u32| u128::from(at * 20);

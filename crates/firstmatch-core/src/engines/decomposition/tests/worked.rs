@@ -109,7 +109,7 @@ impl Searched {
     }
 }
 
-/// Number of different values of some fields in the rules, of which leaving a field open is one.
+/// Returns the number of different values of some fields in the rules; an open field counts as one value.
 fn distinct(set: &Lowered, fields: &[usize]) -> usize {
     let words: Vec<usize> = fields.iter().flat_map(|&field| set.schema().words_of(field)).collect();
     let value = |region: crate::rule::Region<'_>| -> Vec<[u32; 2]> {
@@ -152,7 +152,7 @@ fn vectors_of_table_1() {
     assert_eq!(of.searched("tp_src"), searched(&[2, 3, 125], &["1101", "1111", "1101", "1100"], 3));
 }
 
-/// Two short fields make six pairs of values, of which rules have four, and four joined vectors.
+/// Two short fields make six pairs of values, four of which occur in rules, and four joined vectors.
 #[test]
 fn short_fields_of_table_1_are_joined() {
     let set = table_1(0..4);

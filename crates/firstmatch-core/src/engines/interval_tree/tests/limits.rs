@@ -20,7 +20,7 @@ fn a_budget_is_kept_to_the_byte() {
     }
 }
 
-/// Ranges of which no two begin or end at one value are refused at the first set too many.
+/// Ranges that all begin and end at different values are refused at the first set beyond the limit.
 #[test]
 fn explosions_are_refused_early() {
     let rules = (0..3000u128).map(|at| vec![(2, Test::Range { lo: at * 10, hi: at * 10 + 30_003 })]);
@@ -93,7 +93,7 @@ fn scratch_bytes_are_those_of_its_parts() {
     }
 }
 
-/// Numbers beyond their bounds are refused with what is expected.
+/// Numbers beyond their bounds are refused, and the error says what is expected.
 #[test]
 fn bad_numbers_are_refused() {
     let none = Lowered::empty(&Schema::ipv4());

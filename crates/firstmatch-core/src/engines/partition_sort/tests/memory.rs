@@ -15,7 +15,7 @@ fn no_line_is_lost() {
         arena.check(used.iter().copied());
         assert!(used.iter().all(|&(at, _)| pairs.iter().any(|&pair| (pair..pair + 2).contains(&at))), "{count}");
     }
-    // An odd number of lines is left, of which the last cannot hold two.
+    // An odd number of lines is left, so a run of two lines does not fit into the last one.
     used.push((arena.allocate(1), 1));
     while arena.lines.len() == PIECE {
         used.push((arena.allocate(2), 2));

@@ -276,8 +276,9 @@ fn a_group_is_as_long_as_it_may_be() {
     }
 }
 
-/// Regions of one hull are told apart by their masks: the first whose mask holds a key, as many as there are before it
-/// and whatever is to be beaten.
+/// Among regions with the same hull, a key gets the first one whose mask holds it.
+///
+/// That holds for any number of regions before that one, and for any match to beat.
 #[test]
 fn masks_decide_where_hulls_are_equal() {
     let schema = Schema::new(None, ["x", "y"].map(|name| Field::new(name, 8, Kind::Mask, None)).into());
