@@ -155,8 +155,8 @@ pub(crate) enum GenerateArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GenerateRules {
-    /// The kind of rules: access control lists, firewalls, IP chains, classifiers of core routers (`core`), or nothing in
-    /// particular. `core` has addresses and ports but no protocol, and stands for 1,000 to 17,000 rules. Names with
+    /// The kind of rules: access control lists, firewalls, IP chains, classifiers of core routers (`core`), or nothing
+    /// in particular. `core` has addresses and ports but no protocol, and stands for 1,000 to 17,000 rules. Names with
     /// `-full` keep rare kinds of rules, copies and rules that match everything, as ClassBench's own sets do, and are
     /// harder
     #[arg(long, value_name = "NAME", default_value = "acl", value_parser = profiles())]

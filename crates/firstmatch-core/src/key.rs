@@ -196,8 +196,8 @@ pub struct Keys<'a> {
 impl<'a> Keys<'a> {
     /// Borrows rows that the caller keeps, of which the first `key_words` words are used.
     ///
-    /// The stride is `key_words` rounded up to a multiple of 4, and the padding must be zero. Returns `None` if `key_words`
-    /// is 0, `words` is not whole rows, or the first row is not 16-byte aligned.
+    /// The stride is `key_words` rounded up to a multiple of 4, and the padding must be zero. Returns `None` if
+    /// `key_words` is 0, `words` is not whole rows, or the first row is not 16-byte aligned.
     pub fn new(words: &'a [u32], key_words: usize) -> Option<Self> {
         let stride = key_words.next_multiple_of(4);
         let is_aligned = words.is_empty() || words.as_ptr().align_offset(16) == 0;

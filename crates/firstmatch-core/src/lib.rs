@@ -65,8 +65,8 @@
 //!   (state that a thread's lookups write to), [`Match`], [`Stats`].
 //! - **Changing rules beside readers**: [`live::open`] gives an engine for each schema, whose clones go to the threads
 //!   that look up, and one [`live::Writer`]. Its [`live::Transaction`] inserts, removes and replaces rules, all or
-//!   nothing, and a commit begins a new generation. Any thread can run a [`live::RebuildJob`]. The [`live::CounterShard`]
-//!   counts packets and bytes by rule. An [`Updatable`] engine has one owner and is not shared.
+//!   nothing, and a commit begins a new generation. Any thread can run a [`live::RebuildJob`]. The
+//!   [`live::CounterShard`] counts packets and bytes by rule. An [`Updatable`] engine has one owner and is not shared.
 //! - **Writing an engine**: implement [`Engine`]; [`Classifier`] comes with it.
 //!
 //! # The standard library

@@ -384,7 +384,8 @@ fn brute_force_finds_the_same_differences() {
     assert!(pairs > 1_500 && equal > 100, "{pairs} {equal}");
 }
 
-/// Keys of all cells are all packets of a small domain, with the rule that the oracle gives; of large ones they are rows.
+/// Keys of all cells are all packets of a small domain, with the rule that the oracle gives; of large ones they are
+/// rows.
 #[test]
 fn sampled_keys_have_the_rule_of_the_oracle() {
     let mut rng = Rng::new(57);

@@ -1,7 +1,7 @@
 //! Changes rules of every kind in `meta` while threads look up through rule caches.
 //!
-//! Each answer must be one of the rules at some moment of its batch. `CHURN_CHANGES` sets the number of changes (4,000),
-//! over all profiles.
+//! Each answer must be one of the rules at some moment of its batch. `CHURN_CHANGES` sets the number of changes
+//! (4,000), over all profiles.
 
 mod common;
 

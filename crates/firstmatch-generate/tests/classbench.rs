@@ -94,8 +94,8 @@ fn matches(set: &RuleSet) -> f64 {
 
 /// Figures with the factor and the difference by which a generated set may miss the original's.
 ///
-/// The original is one set of many that its generator may give, and the sets of a few seeds differ as much. For example,
-/// one rule more or less for a wide network moves the matches of a small set by one.
+/// The original is one set of many that its generator may give, and the sets of a few seeds differ as much. For
+/// example, one rule more or less for a wide network moves the matches of a small set by one.
 const WITHIN: [(&str, f64, f64); 11] = [
     ("copies", 1.5, 12.0),
     ("sources", 2.0, 0.0),

@@ -1,4 +1,5 @@
-//! Sets of the profile `core` beside what its documentation states, and beside Table III of Bitmap-RFC (Liu et al. 2008).
+//! Sets of the profile `core` beside what its documentation states, and beside Table III of Bitmap-RFC (Liu et al.
+//! 2008).
 
 mod common;
 
@@ -111,8 +112,8 @@ fn chunk(set: &RuleSet, field: usize, half: usize) -> Vec<Span> {
 
 /// Returns the sizes of RFC's tables X, Y and Z, in millions of bytes.
 ///
-/// X combines the source's two chunks and its port, Y those of the destination, and Z combines X and Y. An entry has two
-/// bytes.
+/// X combines the source's two chunks and its port, Y those of the destination, and Z combines X and Y. An entry has
+/// two bytes.
 fn tables(set: &RuleSet) -> [f64; 3] {
     let side = |address, port| {
         let chunks = [chunk(set, address, 0), chunk(set, address, 1), chunk(set, port, 0)];

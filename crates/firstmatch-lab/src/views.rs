@@ -247,7 +247,8 @@ mod tests {
         of_set(view, view.sets[0]).into_iter().map(|(title, table)| format!("{title}\n{table}")).collect()
     }
 
-    /// A ratio to `rte_acl` is no win within the noise floor of its fastest line, which is wider than the engine's here.
+    /// A ratio to `rte_acl` is no win within the noise floor of its fastest line, which is wider than the engine's
+    /// here.
     #[test]
     fn figures_have_the_marks_of_their_noise() {
         let all = tables(&[

@@ -6,15 +6,16 @@
 //! take turns in every round.
 //!
 //! - `replicated`: workers pull batches of 256 keys from memory and classify them. `wall_mpps` is millions of packets a
-//!   second of wall time. `cpu_ns` is thread CPU time a packet, over all workers. A speed-up is the ratio of the medians
-//!   over all rounds, with the quartiles of the rounds' own ratios: where the speed of a machine changes from moment to
-//!   moment, the median of these ratios is too low. That by wall time needs as many idle cores as workers. That by CPU
-//!   time is `workers × cpu_ns of one / cpu_ns of all`; it has the cost of sharing memory and caches, and not that of
-//!   other programs.
+//!   second of wall time. `cpu_ns` is thread CPU time a packet, over all workers. A speed-up is the ratio of the
+//!   medians over all rounds, with the quartiles of the rounds' own ratios: where the speed of a machine changes from
+//!   moment to moment, the median of these ratios is too low. That by wall time needs as many idle cores as workers.
+//!   That by CPU time is `workers × cpu_ns of one / cpu_ns of all`; it has the cost of sharing memory and caches, and
+//!   not that of other programs.
 //! - `bare`: the same without a plane, by threads that share nothing but rules and keys. It shows the speed-up that the
 //!   machine allows.
 //! - `pipelined`: batches go from the caller through two stages of half of the rules each, and back.
-//! - `stop`: milliseconds from a stop with full rings until the last batch has come out and every worker has closed its rings.
+//! - `stop`: milliseconds from a stop with full rings until the last batch has come out and every worker has closed its
+//!   rings.
 //! - `idle`: CPU milliseconds that a plane of eight workers uses in a second without packets.
 //! - `lossless`: the highest rate of a paced caller at which a lossy entrance drops nothing in 0.3 s.
 

@@ -225,7 +225,8 @@ impl Context {
     /// Builds the table of a configuration. Lookups use the old one until then.
     ///
     /// # Errors
-    /// If the configuration is wrong, the old table stays. As for [`Table::build`] otherwise, and there is no table then.
+    /// If the configuration is wrong, the old table stays. As for [`Table::build`] otherwise, and there is no table
+    /// then.
     pub(crate) fn build(&self, categories: u32, defs: &[abi::FieldDef], max_size: usize) -> Result<(), Code> {
         let mut own = lock(&self.rules);
         let size = own.rule_size as usize;

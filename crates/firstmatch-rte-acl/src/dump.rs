@@ -1,6 +1,7 @@
 //! Printing of contexts, line by line as the original does.
 //!
-//! The lines go through C's `stdout`, because a buffer of Rust's would mix them with the program's own in another order.
+//! The lines go through C's `stdout`, because a buffer of Rust's would mix them with the program's own in another
+//! order.
 
 use std::ffi::CString;
 use std::fmt::Write;

@@ -27,8 +27,8 @@ impl HugePages {
     }
 }
 
-// SAFETY: every call goes to the system's allocator with a layout that depends on the caller's alone, so that a block is
-// freed with the layout that it was allocated with. `realloc` is the trait's own: allocate, copy, free.
+// SAFETY: every call goes to the system's allocator with a layout that depends on the caller's alone, so that a block
+// is freed with the layout that it was allocated with. `realloc` is the trait's own: allocate, copy, free.
 unsafe impl GlobalAlloc for HugePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise about the layout.

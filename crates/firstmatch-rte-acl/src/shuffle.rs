@@ -1,8 +1,8 @@
 //! Kernel of vectors: a few overlapping loads cover the span, and byte shuffles make words of them.
 //!
-//! A shuffle puts bytes into the order of the machine and to their places at once; bytes of other loads and padding come
-//! out zero. For example, the key of `l3fwd` has a span of 15 bytes. Two loads of 8 bytes, at its start and 7 bytes on,
-//! make one vector, and two shuffles of it make the row of 8 words.
+//! A shuffle puts bytes into the order of the machine and to their places at once; bytes of other loads and padding
+//! come out zero. For example, the key of `l3fwd` has a span of 15 bytes. Two loads of 8 bytes, at its start and 7
+//! bytes on, make one vector, and two shuffles of it make the row of 8 words.
 
 use std::arch::x86_64::{
     __m128i, _mm_loadu_si128, _mm_or_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_shuffle_epi8, _mm_storeu_si128,

@@ -1,4 +1,5 @@
-//! Sums up the verdicts of a rule file on a capture: `cargo run --example summary -- examples/edge.rules examples/edge.pcapng`
+//! Sums up the verdicts of a rule file on a capture:
+//! `cargo run --example summary -- examples/edge.rules examples/edge.pcapng`
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
 use std::collections::BTreeMap;

@@ -291,8 +291,8 @@ impl<'f> Update<'f> {
     /// ```
     ///
     /// # Errors
-    /// As [`Update::commit`], and if a batch in progress is in the way ([`Error::is_busy`]): the update is then as it was
-    /// and may be tried again.
+    /// As [`Update::commit`], and if a batch in progress is in the way ([`Error::is_busy`]): the update is then as it
+    /// was and may be tried again.
     pub fn try_commit(&mut self) -> Result<u64, Error> {
         self.finish(false)
     }

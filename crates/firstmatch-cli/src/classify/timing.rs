@@ -1,7 +1,7 @@
 //! CPU time of the classifier alone, by thread.
 //!
-//! Only stretches of at least 1,024 classified packets and passes of at least 4,096 are timed, because reading the clock
-//! takes as long as several packets.
+//! Only stretches of at least 1,024 classified packets and passes of at least 4,096 are timed, because reading the
+//! clock takes as long as several packets.
 
 use std::time::Duration;
 

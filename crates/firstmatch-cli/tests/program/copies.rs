@@ -1,4 +1,5 @@
-//! Tests of the library's example `copies`: its decisions and their order are those of `classify`, and the guide quotes it.
+//! Tests of the library's example `copies`: its decisions and their order are those of `classify`, and the guide quotes
+//! it.
 
 #[expect(dead_code, reason = "the example's `main` is not called")]
 #[path = "../../../firstmatch/examples/copies.rs"]

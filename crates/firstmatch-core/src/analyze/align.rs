@@ -58,7 +58,8 @@ fn anchors(one: &[u64], other: &[u64]) -> Vec<(usize, usize)> {
 
 /// Returns a longest subsequence whose second numbers increase.
 fn increasing(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
-    // For each length the pair that ends a subsequence of it with the least number, and before each pair its predecessor.
+    // For each length the pair that ends a subsequence of it with the least number, and before each pair its
+    // predecessor.
     let (mut ends, mut before): (Vec<usize>, Vec<Option<usize>>) = (Vec::new(), Vec::with_capacity(pairs.len()));
     for (at, &(_, number)) in pairs.iter().enumerate() {
         let length = ends.partition_point(|&end| pairs[end].1 < number);

@@ -248,7 +248,8 @@ impl Analysis<'_> {
         let bit = self.verdicts[rank as usize];
         let of_others = if bit == SHARED { u64::MAX } else { !bit };
         let mut answer = Answer::Yes;
-        // Most rules are needed because of the first rule of another verdict, so the first ones are looked for one by one.
+        // Most rules are needed because of the first rule of another verdict, so the first ones are looked for one by
+        // one.
         let mut from = rank + 1;
         let mut left = Vec::new();
         for tries in 0.. {

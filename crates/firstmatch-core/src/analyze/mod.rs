@@ -34,8 +34,8 @@
 //! ```
 //!
 //! # Cost
-//! Questions go to a tree of boxes, built in O(n log n). Hardly any question of usual rules needs a search; deciding the
-//! others is NP-hard, so that their work is capped. All caps are counts, so that a run can be repeated.
+//! Questions go to a tree of boxes, built in O(n log n). Hardly any question of usual rules needs a search; deciding
+//! the others is NP-hard, so that their work is capped. All caps are counts, so that a run can be repeated.
 
 mod align;
 mod analysis;

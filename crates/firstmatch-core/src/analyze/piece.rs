@@ -92,7 +92,8 @@ fn first_from(from: u32, value: u32, mask: u32) -> Option<u32> {
     }
     let top = 31 - differ.leading_zeros();
     let below = |bit: u32| (1u32 << bit) - 1;
-    // Where the wanted bit is 1, the bits above stay and the ones below begin anew. Otherwise a free bit above is raised.
+    // Where the wanted bit is 1, the bits above stay and the ones below begin anew. Otherwise a free bit above is
+    // raised.
     let raised = if value >> top & 1 == 1 {
         top
     } else {

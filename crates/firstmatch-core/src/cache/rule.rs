@@ -5,13 +5,13 @@
 //! rule. [`RuleCache`] compares a packet with some boxes before it asks the classifier behind it. So unlike a
 //! [flow cache](crate::cache::flow), it may answer a packet whose key it has never seen.
 //!
-//! Boxes come from samples of the traffic. A sample that lies in no box makes one: the region of its rule, from which the
-//! regions of better rules are cut away ([`Growth::Carve`]). For example, rule 1 is ports 1 to 9 and the better rule 0 is
-//! ports 4 to 5. A sample of port 7 makes the box 6 to 9, and every packet to ports 6 to 9 then has rule 1.
+//! Boxes come from samples of the traffic. A sample that lies in no box makes one: the region of its rule, from which
+//! the regions of better rules are cut away ([`Growth::Carve`]). For example, rule 1 is ports 1 to 9 and the better
+//! rule 0 is ports 4 to 5. A sample of port 7 makes the box 6 to 9, and every packet to ports 6 to 9 then has rule 1.
 //!
 //! Each box has a weight: how many of the last 1,024 samples lay in it. The heaviest boxes are *published*, which means
-//! that packets are compared with them. A block of eight is left out if it would answer too few of the packets that reach
-//! it ([`Config::least_share`]).
+//! that packets are compared with them. A block of eight is left out if it would answer too few of the packets that
+//! reach it ([`Config::least_share`]).
 //!
 //! The cache asks only one thing of the rules, by [`Overlaps`]: which regions a box meets. It searches a list of its
 //! own ([`RuleCache::over`]), or another structure over the same rules ([`RuleCache::new`]). If the rules change while
@@ -28,10 +28,10 @@
 //! All but the list of regions is in the scratch of a thread.
 //! - *Published boxes*: each block of eight has a cache line per key word, with eight `lo` and eight `hi`, and nine
 //!   answers.
-//! - *Evolving boxes*: bounds, answer and weight, at most one for each sample of the window. For the 5-tuple of IPv4 each
-//!   takes some 64 bytes.
-//! - *Regions*: blocks of eight as in the overflow list of [`tuple`](mod@crate::engines::tuple), some 113 bytes each for
-//!   the 5-tuple of IPv4.
+//! - *Evolving boxes*: bounds, answer and weight, at most one for each sample of the window. For the 5-tuple of IPv4
+//!   each takes some 64 bytes.
+//! - *Regions*: blocks of eight as in the overflow list of [`tuple`](mod@crate::engines::tuple), some 113 bytes each
+//!   for the 5-tuple of IPv4.
 //!
 //! # Cost
 //! A block takes a comparison of eight intervals per key word for each packet that reaches it, without a branch. Keys

@@ -1,7 +1,7 @@
 //! Registry of the engines, and of the engines that can be a base.
 //!
-//! A line of `bases!` makes an engine with the trait `BaseEngine` a candidate of every choice. A line of [`ENGINES`] makes
-//! it known by name to the programs and to tests.
+//! A line of `bases!` makes an engine with the trait `BaseEngine` a candidate of every choice. A line of [`ENGINES`]
+//! makes it known by name to the programs and to tests.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

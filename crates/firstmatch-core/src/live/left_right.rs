@@ -1,9 +1,9 @@
 //! Left-right concurrency control: readers use one replica, the writer changes the other.
 //!
 //! The writer then publishes the changed replica: from then on readers use that one. Each reader has a reader slot
-//! ([`ReaderSlot`]), which keeps the replica that it used last. To read, it locks its own slot, which another thread wants
-//! only briefly, and compares the publish count. If that has not changed, the replica is current, and the reader has
-//! touched no word that other readers write to.
+//! ([`ReaderSlot`]), which keeps the replica that it used last. To read, it locks its own slot, which another thread
+//! wants only briefly, and compares the publish count. If that has not changed, the replica is current, and the reader
+//! has touched no word that other readers write to.
 //!
 //! For example, at publish count 6 readers use replica 0, because the lowest bit is 0. The writer changes replica 1 and
 //! sets the count to 7. A reader that finds 7 where its slot says 6 fetches replica 1.

@@ -1,7 +1,7 @@
 //! Search for regions of live rules, for caches that prove their entries.
 //!
-//! Each replica has a list of the regions of its rules, which changes with it. A search reads the list of the replica that
-//! readers use, through a reader slot of its own. So it finds the regions of one generation, and never waits.
+//! Each replica has a list of the regions of its rules, which changes with it. A search reads the list of the replica
+//! that readers use, through a reader slot of its own. So it finds the regions of one generation, and never waits.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use crate::engines::shared::RegionList;
 use crate::rule::Region;
 
 impl Engine {
-    /// Returns a search for the regions of the rules; `None` unless [`Config::overlaps`](super::Config::overlaps) is set.
+    /// Returns a search for the regions of the rules; `None` unless [`Config::overlaps`](super::Config::overlaps) is
+    /// set.
     ///
     /// A cursor belongs to one [version](crate::Engine::version) of the engine. If the version has changed, the caller
     /// has to begin again, as a [`RuleCache`](crate::cache::rule::RuleCache) does.

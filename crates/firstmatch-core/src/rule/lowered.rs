@@ -76,8 +76,8 @@ impl Lowered {
     /// ```
     ///
     /// # Errors
-    /// If its priority does not come behind that of the last rule with regions, the number of words differs, or a region
-    /// holds values beyond those of a word. Nothing is added then.
+    /// If its priority does not come behind that of the last rule with regions, the number of words differs, or a
+    /// region holds values beyond those of a word. Nothing is added then.
     pub fn push_rule(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
         let words = self.schema.words();
         if self.rules.last().is_some_and(|last| last.priority >= rule.priority) {

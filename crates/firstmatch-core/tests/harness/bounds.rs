@@ -150,8 +150,8 @@ fn a_set_refuses_what_is_bound_elsewhere_and_what_is_said_twice() {
     assert_eq!(ipv4.len(), 1);
 }
 
-/// A base that stays takes its budget to the byte, and is the same then; with one byte less it is smaller, or refused with
-/// both numbers.
+/// A base that stays takes its budget to the byte, and is the same then; with one byte less it is smaller, or refused
+/// with both numbers.
 #[test]
 fn a_budget_is_taken_to_the_byte() {
     let mut smaller = 0;
@@ -183,8 +183,8 @@ fn a_budget_is_taken_to_the_byte() {
     assert!(smaller > 2, "{smaller} builds of other trees");
 }
 
-/// A change that is refused says what is wrong with it: the number of words given and the engine's, in this order; the id
-/// that is there; the id that is not, whichever use of its slot is.
+/// A change that is refused says what is wrong with it: the number of words given and the engine's, in this order; the
+/// id that is there; the id that is not, whichever use of its slot is.
 #[test]
 fn a_refused_change_names_what_is_wrong() {
     for (name, schema) in schemas() {

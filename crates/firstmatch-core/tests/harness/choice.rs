@@ -214,7 +214,8 @@ fn many_regions_of_few_products_can_have_vectors() {
     }
 }
 
-/// Where callers look up one packet at a time, candidates are timed so, and the one taken is not far slower than another.
+/// Where callers look up one packet at a time, candidates are timed so, and the one taken is not far slower than
+/// another.
 #[test]
 fn single_packets_choose_by_their_own_times() {
     let set = of_text(&below("permit src not 198.51.100.0/24", 300));

@@ -130,8 +130,9 @@ impl Round {
     }
 }
 
-/// Every bit of a mask is compared, in whichever byte of whichever word: for each bit of each field a rule whose mask has
-/// it and leaves a higher bit open, so that bounds alone do not tell; and keys that differ in that bit, or in an open one.
+/// Every bit of a mask is compared, in whichever byte of whichever word: for each bit of each field a rule whose mask
+/// has it and leaves a higher bit open, so that bounds alone do not tell; and keys that differ in that bit, or in an
+/// open one.
 #[test]
 fn every_bit_of_a_mask_is_compared() {
     let field = |name: &str, width| Field::new(name, width, Kind::Mask, None);

@@ -102,8 +102,8 @@ fn differing() -> Vec<Subject> {
 /// Whether a subject is put to this rule set.
 ///
 /// Engines of many configurations take turns: each configuration sees every set at one SIMD level, and equally many at
-/// every level. For example, with two levels, the first takes the sets whose rule numbers have an even sum. Engines whose
-/// builds count classes see every fourth set.
+/// every level. For example, with two levels, the first takes the sets whose rule numbers have an even sum. Engines
+/// whose builds count classes see every fourth set.
 fn is_turn(subject: &Subject, turn: usize) -> bool {
     let has_many = ["tuple", "tss", "partitionsort", "hicuts", "hypercuts", "decomposition", "npf", "flow cache"]
         .iter()

@@ -36,7 +36,8 @@ fn each_fault_is_shown_where_it_stands_and_hides_no_other() {
 /// Texts of the native format, each with its faults or warnings.
 #[rustfmt::skip]
 pub(crate) const NATIVE: &[(&str, &[&str])] = &[
-    // Behind a faulty item, the next line of a list is read again; in a list within it, the lines up to its end are not.
+    // Behind a faulty item, the next line of a list is read again; in a list within it, the lines up to its end are
+    // not.
     ("set a = {\n  80 é\n  x99999\n}\n",
      &["2:6+1 the character `é` has no place here", "3:3+6 unknown name `x99999`"]),
     ("set a = { 80 é\n  x99999 {\n 9, é\n }, é\n}\n",

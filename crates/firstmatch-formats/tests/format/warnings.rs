@@ -170,7 +170,8 @@ fn rules_behind_others_are_told_with_the_line_of_the_other() {
     assert_eq!(firstmatch_formats::parse("deny\ndeny\n", &quiet).expect("it is good").more_warnings, 0);
 }
 
-/// A rule for one family that excludes every value there never matches, although conditions alone leave the other family.
+/// A rule for one family that excludes every value there never matches, although conditions alone leave the other
+/// family.
 #[test]
 fn a_rule_that_matches_in_neither_family_is_told() {
     for (rule, why) in [

@@ -175,9 +175,9 @@ impl<'c> Drawer<'c> {
     /// Draws `count` distinct tuples from a larger number, as ClassBench's generator does.
     ///
     /// That generator drops duplicates and draws none again, because rare kinds with few distinct members would become
-    /// frequent otherwise. For example, a firewall's rules without addresses differ by ports alone: of 1,000 rules drawn
-    /// about 800 are distinct, so 1,000 distinct rules take some 1,300. `None` if [`MOST_SURPLUS`] times as many do not
-    /// suffice.
+    /// frequent otherwise. For example, a firewall's rules without addresses differ by ports alone: of 1,000 rules
+    /// drawn about 800 are distinct, so 1,000 distinct rules take some 1,300. `None` if [`MOST_SURPLUS`] times as many
+    /// do not suffice.
     fn draw_surplus(&mut self, count: usize, random: &mut Random) -> Option<Vec<Tuple>> {
         let mut drawn = count;
         while drawn <= MOST_SURPLUS * count {

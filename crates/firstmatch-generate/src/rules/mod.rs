@@ -8,8 +8,8 @@
 //! kinds in a row give no new rule, the profile is exhausted. That is an error with the number of rules found, or gives
 //! a smaller set ([`Config::fewer`]). Finally the rules are put in order.
 //!
-//! Profiles with [`Repeats::ByFlags`] drop duplicates instead, and more rules are drawn at first, because that keeps the
-//! shares of rare kinds of rules.
+//! Profiles with [`Repeats::ByFlags`] drop duplicates instead, and more rules are drawn at first, because that keeps
+//! the shares of rare kinds of rules.
 //!
 //! # Order and shadowing
 //!

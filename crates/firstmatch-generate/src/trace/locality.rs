@@ -29,7 +29,8 @@ pub enum Locality {
     },
     /// Zipf's law with the exponent that gives a rule's popularity this entropy, each header anew.
     ///
-    /// The entropy says how predictable the next rule is. For example, 5 bits are those of 32 rules of equal popularity.
+    /// The entropy says how predictable the next rule is. For example, 5 bits are those of 32 rules of equal
+    /// popularity.
     Entropy {
         /// Entropy in bits, 0 to the logarithm of the number of rules.
         bits: f64,
@@ -100,8 +101,8 @@ impl Locality {
 /// Bursts of headers that are least expected, as of an attack on classifiers that adapt to traffic.
 ///
 /// Each header of a burst is for another of the rarest rules of its phase: the last in the order of popularity, at
-/// least one of a hundred. A classifier that keeps popular rules or values near searches longest for these. For example,
-/// `npf` (Shaikot 2012) has the values that came often near the roots of its trees.
+/// least one of a hundred. A classifier that keeps popular rules or values near searches longest for these. For
+/// example, `npf` (Shaikot 2012) has the values that came often near the roots of its trees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hostile {
     /// Share of the headers that match a rule, 0 to 1.

@@ -1,8 +1,9 @@
 //! Packet traces.
 //!
 //! A trace has headers drawn from the corners and interiors of rules. Each header is looked up in an engine
-//! ([`TupleMerge`](firstmatch_core::engines::tuple::TupleMerge)), so the rule written beside it **is** the first that matches it.
-//! With [`Coverage::Complete`] every rule that can be hit is hit, in each family of a dual-stack set: see [`Covered`].
+//! ([`TupleMerge`](firstmatch_core::engines::tuple::TupleMerge)), so the rule written beside it **is** the first that
+//! matches it. With [`Coverage::Complete`] every rule that can be hit is hit, in each family of a dual-stack set: see
+//! [`Covered`].
 
 mod capture;
 mod frame;
@@ -61,7 +62,8 @@ pub struct Config {
 impl Default for Config {
     /// Makes 100,000 matching headers with seed 1, uniform over the rules.
     ///
-    /// They have one phase, no hostile bursts, complete coverage, the form of lines, and at most 2,000 tries for a rule.
+    /// They have one phase, no hostile bursts, complete coverage, the form of lines, and at most 2,000 tries for a
+    /// rule.
     fn default() -> Self {
         Self {
             headers: 100_000,
@@ -278,8 +280,8 @@ pub fn of_headers(set: &RuleSet, headers: impl IntoIterator<Item = Header>) -> R
 
 /// Returns the number of rules that match each header, whichever is the first.
 ///
-/// The more rules match a header, the more work is left to a classifier that searches by some fields first. Headers of a
-/// family that the set does not have match none. The time is O(headers · regions).
+/// The more rules match a header, the more work is left to a classifier that searches by some fields first. Headers of
+/// a family that the set does not have match none. The time is O(headers · regions).
 ///
 /// # Errors
 /// If the set has a field that a trace has no column for.

@@ -103,8 +103,8 @@ impl Workbench {
 
     /// Times lookups in interleaved rounds; all engines must answer as the first does.
     ///
-    /// The scratch of an engine, with its caches, lives through all rounds. With `cold`, or if every header is new, each
-    /// pass gets a new one.
+    /// The scratch of an engine, with its caches, lives through all rounds. With `cold`, or if every header is new,
+    /// each pass gets a new one.
     pub(super) fn lookups(
         &self,
         engines: &[(&str, Box<dyn Classifier>)],

@@ -123,8 +123,8 @@ impl Structures {
 }
 
 impl Parts {
-    /// Prints a table for each engine: KiB of its parts, of all together, and bytes a rule, by the number of rules; then
-    /// its counts. With several profiles, tables are printed for each of them, too.
+    /// Prints a table for each engine: KiB of its parts, of all together, and bytes a rule, by the number of rules;
+    /// then its counts. With several profiles, tables are printed for each of them, too.
     fn print(&self, run: &Structures, rules: &[f64], out: &mut dyn Write) -> anyhow::Result<()> {
         for (e, engine) in run.engines.iter().enumerate() {
             let mut head = vec![format!("{}, KiB", engine.name())];

@@ -96,7 +96,8 @@ enum Of {
     Exponents,
     /// Whether the mean of the first engine grows more slowly than the number of rules, as text.
     ///
-    /// With one size it is about the share of distinct values instead, which tells profiles such as `openflow*0.5` apart.
+    /// With one size it is about the share of distinct values instead, which tells profiles such as `openflow*0.5`
+    /// apart.
     Sublinear,
 }
 

@@ -100,8 +100,8 @@ impl Lists {
     ///
     /// They are built-in profiles, or the parameter files of these names in a folder. Profiles without a protocol are
     /// always built-in, because parameter files have one. `openflow` has the 15 fields of OpenFlow; `openflow*0.5` has
-    /// them with half of the distinct values. `npf` has the values of `acl1` and `fw1` behind random prefixes, as Section 4.6
-    /// of its thesis.
+    /// them with half of the distinct values. `npf` has the values of `acl1` and `fw1` behind random prefixes, as
+    /// Section 4.6 of its thesis.
     pub(super) fn of(name: &str, seeds: Option<&Path>) -> anyhow::Result<Self> {
         let one = |name: &str| {
             if let Some(factor) = factor(name)? {

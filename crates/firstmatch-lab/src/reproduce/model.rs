@@ -197,7 +197,8 @@ impl Model {
         sizes.flat_map(|size| cells.of_size(size)).collect()
     }
 
-    /// Fits the second form for each engine, prints it, and returns its largest error on the lists it was not fitted to.
+    /// Fits the second form for each engine, prints it, and returns its largest error on the lists it was not fitted
+    /// to.
     fn cached_errors(&self, all: &[Cells], out: &mut dyn Write) -> anyhow::Result<Vec<f64>> {
         let is_known = self.cached.iter().all(|size| self.sizes.contains(size));
         ensure!(is_known && self.lists > 1, "`cached`: expected some of the sizes, and two lists at least");

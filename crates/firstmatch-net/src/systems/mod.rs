@@ -1,7 +1,8 @@
 //! Systems: planes over engines.
 //!
-//! A lookup is a list of named [`Step`]s over a message. A step comes from an engine: a whole lookup, a lookup in a part
-//! of the rules, or a public part of a lookup, such as the search of one key word. A plane does the steps on threads:
+//! A lookup is a list of named [`Step`]s over a message. A step comes from an engine: a whole lookup, a lookup in a
+//! part of the rules, or a public part of a lookup, such as the search of one key word. A plane does the steps on
+//! threads:
 //!
 //! | form | steps | on a plane |
 //! |---|---|---|

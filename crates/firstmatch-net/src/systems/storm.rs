@@ -138,7 +138,8 @@ pub struct StormPlan {
 }
 
 impl StormPlan {
-    /// Returns the paper's plan: rings for 1,000 packets, and an updater that never pauses. Full rings make `cache` wait.
+    /// Returns the paper's plan: rings for 1,000 packets, and an updater that never pauses. Full rings make `cache`
+    /// wait.
     pub fn new(assignment: Assignment) -> Self {
         Self { assignment, batch: 32, queued: 1000, is_lossy: false, pause: Duration::ZERO, exit: Link::new() }
     }

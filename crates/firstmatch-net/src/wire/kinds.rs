@@ -1,8 +1,8 @@
 //! Kinds of common frames, recognised by a few loads and compares.
 //!
 //! A kind is known from the ether type, the first bytes of IP and two lengths. No branch depends on the family, a VLAN
-//! tag or the protocol, because mixed traffic would mispredict it. With vector instructions, eight frames are recognised
-//! side by side.
+//! tag or the protocol, because mixed traffic would mispredict it. With vector instructions, eight frames are
+//! recognised side by side.
 //!
 //! ```text
 //! bytes from the ether type on   0  1    2  3      4  5      6  7      8  9       10   11

@@ -158,7 +158,8 @@ impl Fixture {
         assert!(answers.iter().all(|&count| count == 1));
     }
 
-    /// Returns messages of `packets` packets, a multiple of those there are: the same ones over and over, numbered from 0.
+    /// Returns messages of `packets` packets, a multiple of those there are: the same ones over and over, numbered from
+    /// 0.
     pub(crate) fn numbered(&self, packets: usize, batch: usize) -> impl Iterator<Item = Rows> {
         let messages = self.messages(3, batch, 0);
         let rounds = packets / self.keys.len();

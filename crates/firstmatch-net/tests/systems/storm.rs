@@ -96,7 +96,8 @@ fn each_packet_is_answered_once() {
         assert_eq!((counters.accepted, counters.lost, counts.lookups), (all as u64, 0, all as u64), "{case}");
         assert!(is_lossy || dropped == 0, "{case}");
         assert!(counts.hits > 0 && boxes.is_ended(), "{case}");
-        // The stage `full` looks up packets that no box holds, in messages of a batch unless there was nothing else to do.
+        // The stage `full` looks up packets that no box holds, in messages of a batch unless there was nothing else to
+        // do.
         let full = counters.stages[stages.full.index()].sum().taken;
         assert_eq!(full.packets + dropped, counts.lookups - counts.hits, "{case}");
     }

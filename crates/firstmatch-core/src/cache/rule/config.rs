@@ -19,8 +19,8 @@ pub struct Config {
     pub boxes: usize,
     /// Least weight of a block of eight boxes, as a share of the weight of this block and all later ones.
     ///
-    /// A block costs every packet that reaches it. For example, with 1/8 a block that answers fewer than one in eight of
-    /// these packets is left out.
+    /// A block costs every packet that reaches it. For example, with 1/8 a block that answers fewer than one in eight
+    /// of these packets is left out.
     pub least_share: f64,
     /// Number of samples from which boxes have their weights, 1 to 32,768.
     pub window: usize,

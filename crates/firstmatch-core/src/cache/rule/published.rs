@@ -186,7 +186,8 @@ impl BoxUpdater {
         AnswerBoxes { boxes, level: self.level, version: self.version }
     }
 
-    /// Takes the first key of `keys` as a sample, with all the work for its box; returns whether boxes are to be published.
+    /// Takes the first key of `keys` as a sample, with all the work for its box; returns whether boxes are to be
+    /// published.
     ///
     /// # Panics
     /// If there is no key, or it is not of the classifier's schema.

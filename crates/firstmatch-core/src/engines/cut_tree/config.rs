@@ -21,8 +21,8 @@ pub struct Config {
     pub binth: usize,
     /// Factor that limits the cells of a node.
     ///
-    /// HiCuts cuts while references and cells are at most this factor times the regions, HyperCuts while cells are at most
-    /// this factor times the square root of the regions.
+    /// HiCuts cuts while references and cells are at most this factor times the regions, HyperCuts while cells are at
+    /// most this factor times the square root of the regions.
     pub space_factor: f64,
     /// Largest number of references that HyperCuts makes per region of a node.
     pub growth: f64,
@@ -40,8 +40,8 @@ pub struct Config {
     pub remove_covered: bool,
     /// Whether a word is cut down to the part where regions differ, if no other cut helps.
     pub zoom: bool,
-    /// Largest number of trees, 1 to 4; with more than one, regions are separated by their wide words where one tree would
-    /// copy them often.
+    /// Largest number of trees, 1 to 4; with more than one, regions are separated by their wide words where one tree
+    /// would copy them often.
     pub trees: usize,
     /// Order of the steps of a batch.
     pub walk: Walk,
@@ -57,8 +57,8 @@ pub struct Config {
     pub visits: usize,
     /// Cuts of the nodes that are cut first, each of a key word into 2<sup>bits</sup> parts; further cuts are chosen.
     ///
-    /// The node with the longest list is cut first, and of equal ones the first that was made. They are for worked examples,
-    /// such as the tree of the dissertation's Table 3.1.
+    /// The node with the longest list is cut first, and of equal ones the first that was made. They are for worked
+    /// examples, such as the tree of the dissertation's Table 3.1.
     pub cuts: Vec<Vec<(usize, u32)>>,
 }
 

@@ -8,9 +8,9 @@ use crate::schema::Schema;
 
 /// Returns a line for each tree, with every list as the rules of its regions, `{r1 r4}`.
 ///
-/// An inner node is `[CUTS: CHILDREN]`. Each cut has the key word and the number of parts, such as `dport/2`, and a list
-/// of the node's own stands behind the cuts. Children that were described before, because several nodes share them, are
-/// `as above`.
+/// An inner node is `[CUTS: CHILDREN]`. Each cut has the key word and the number of parts, such as `dport/2`, and a
+/// list of the node's own stands behind the cuts. Children that were described before, because several nodes share
+/// them, are `as above`.
 pub(super) fn describe(engine: &CutTree) -> String {
     let names = names(&engine.schema);
     let (mut out, mut seen) = (String::new(), HashSet::new());

@@ -1,13 +1,13 @@
 //! `hicuts` and `hypercuts`: decision trees that cut the key space into equal cells.
 //!
 //! # Idea
-//! An inner node cuts its box of the key space into 2<sup>k</sup> equal cells, and a key goes to the cell that holds it.
-//! A leaf holds the few regions that touch its cell, in order of priority, which are tested eight at a time. HiCuts cuts
-//! one key word per node, HyperCuts up to four at once.
+//! An inner node cuts its box of the key space into 2<sup>k</sup> equal cells, and a key goes to the cell that holds
+//! it. A leaf holds the few regions that touch its cell, in order of priority, which are tested eight at a time. HiCuts
+//! cuts one key word per node, HyperCuts up to four at once.
 //!
-//! For example, with regions for ports 0 to 99 and for port 80 beside a wildcard, a first node cuts ports into 128 cells
-//! of 512 ports. The first cell has all three regions, each other cell the wildcard alone, and equal lists are stored
-//! once.
+//! For example, with regions for ports 0 to 99 and for port 80 beside a wildcard, a first node cuts ports into 128
+//! cells of 512 ports. The first cell has all three regions, each other cell the wildcard alone, and equal lists are
+//! stored once.
 //!
 //! A region that spans several cells is copied into each. Memory is therefore the weakness, and the build counts bytes
 //! while it cuts, under a cap ([`Config::region_bytes`]). The longest list is cut first, so that the bytes go to the
@@ -38,9 +38,9 @@
 //! ```
 //!
 //! The cell of a key is the concatenation of `(key[word] >> shift) & (2^bits - 1)`. A block is that of
-//! [`linear`](crate::engines::linear), eight regions column by column, with the rank of each behind. Bit 31 of its first
-//! rank ends the list. A block of IPv4 5-tuples has six lines. Beside them are one [`Match`] per region and the largest
-//! value of each word.
+//! [`linear`](crate::engines::linear), eight regions column by column, with the rank of each behind. Bit 31 of its
+//! first rank ends the list. A block of IPv4 5-tuples has six lines. Beside them are one [`Match`] per region and the
+//! largest value of each word.
 //!
 //! [`Layout`] orders groups of children: as built, breadth first, depth first, in van Emde Boas order, or in blocks of
 //! pages and cache lines. Where the gaps of pages do not fit the cap, nodes lie depth first.
@@ -66,8 +66,8 @@
 //!
 //! # Deviations
 //! - Boxes are aligned, so a node needs no division. The dissertation's may have any bounds.
-//! - The cap on memory and the bound on visits stay on in [`Config::paper`], because some rule sets would take all memory
-//!   otherwise.
+//! - The cap on memory and the bound on visits stay on in [`Config::paper`], because some rule sets would take all
+//!   memory otherwise.
 //! - Only the first 64 regions of a cell are tested for covering a later one.
 //! - Separation, zoom, growth limits, the order of cuts by length, and shared subtrees are ours; `Config::paper` turns
 //!   the first three off.

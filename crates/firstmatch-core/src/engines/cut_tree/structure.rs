@@ -17,8 +17,9 @@ pub(super) const NO_LIST: u32 = u32::MAX;
 pub(super) const LAST: u32 = 1 << 31;
 /// Batches walk interleaved in trees of at least this many bytes.
 ///
-/// On an AMD EPYC with second-level caches of 1 MiB, interleaved walks took 1.0 to 1.2 times as long up to 1.7 MiB, 0.8 to
-/// 1.0 times at 2 MiB, and 0.4 to 0.7 times from 5 MiB on; as long at any size where lists are long, as of firewalls.
+/// On an AMD EPYC with second-level caches of 1 MiB, interleaved walks took 1.0 to 1.2 times as long up to 1.7 MiB, 0.8
+/// to 1.0 times at 2 MiB, and 0.4 to 0.7 times from 5 MiB on; as long at any size where lists are long, as of
+/// firewalls.
 const FAR_BYTES: usize = 2 << 20;
 /// Number of words of a node, and of nodes in a line.
 pub(super) const NODE_WORDS: usize = NODE_BYTES / size_of::<u32>();

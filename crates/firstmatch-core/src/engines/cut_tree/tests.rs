@@ -44,8 +44,8 @@ fn all_packets() -> KeyBuf {
     keys
 }
 
-/// Section 3.3.2, Figures 3.7 and 3.8: the printed cuts give the printed tree of four levels, whose upper and lower halves
-/// are a page each.
+/// Section 3.3.2, Figures 3.7 and 3.8: the printed cuts give the printed tree of four levels, whose upper and lower
+/// halves are a page each.
 #[test]
 fn the_tree_of_table_3_1() {
     let set = table_3_1();

@@ -6,16 +6,17 @@
 //! product holds the values of the key. The AND of all vectors has the products that match, and its first bit is the
 //! answer.
 //!
-//! Ranges and prefixes are searched in a tree of interval starts, exact values in a hash table. Equal vectors are stored
-//! once. For example, rule 0 is VLAN 100 and rule 1 port 80: VLAN 100 has the vector 11, any other 01; port 80 has 11,
-//! any other 10. A packet of VLAN 7 to port 80 has 01 and 11, so rule 1 matches.
+//! Ranges and prefixes are searched in a tree of interval starts, exact values in a hash table. Equal vectors are
+//! stored once. For example, rule 0 is VLAN 100 and rule 1 port 80: VLAN 100 has the vector 11, any other 01; port 80
+//! has 11, any other 10. A packet of VLAN 7 to port 80 has 01 and 11, so rule 1 matches.
 //!
 //! # When to take it
 //! The cost of its lookups depends on the number of rules and fields, and hardly on their contents. So use it for rules
 //! of many fields that no tree separates, and to repeat the paper's measurements. If trees can separate the rules,
 //! [`bit_select`](mod@crate::engines::bit_select) is several times faster and smaller.
 //!
-//! Batches of 32 on generated rules over the 15 fields of OpenFlow, on one core (definition `decomposition`), ns and MB:
+//! Batches of 32 on generated rules over the 15 fields of OpenFlow, on one core (definition `decomposition`), ns and
+//! MB:
 //!
 //! | | 1,000 rules | 10,000 rules | 32,768 rules |
 //! |---|---|---|---|
@@ -29,8 +30,8 @@
 //! # Layout in memory
 //! - *Trees*: nodes are cache lines of 16 starts of 32 bits, or 8 of 64 bits for concatenated words. A child's place
 //!   follows from the place of its parent and the number of the parent's starts that are at most the key.
-//! - *Hash tables*: slots with the words of a value and the place of its vector, padded to a power of two. A value is in
-//!   one of the slots that two hashes choose (cuckoo hashing); a search reads both.
+//! - *Hash tables*: slots with the words of a value and the place of its vector, padded to a power of two. A value is
+//!   in one of the slots that two hashes choose (cuckoo hashing); a search reads both.
 //! - *Tables*: an entry for each value of up to eight bits that masks test, or for each pair of classes
 //!   ([`Superfields`]).
 //! - *Vectors* ([`RowForm`]): *flat* ones have all bits, in whole cache lines. *Summed* ones also have a bit per line.
@@ -54,8 +55,8 @@
 //!
 //! # Deviations
 //! - Regions of a rule that form a product of sets share one bit.
-//! - A value that is not in a hash table has the vector of the rules that leave the field open, and an absent value is a
-//!   value like any other.
+//! - A value that is not in a hash table has the vector of the rules that leave the field open, and an absent value is
+//!   a value like any other.
 //! - Where a rule leaves a leading field of a group open, the paper's cross product explodes. Such a group is searched
 //!   field by field.
 //! - Keys in flight on one thread stand for the paper's concurrent threads.

@@ -25,8 +25,8 @@
 //! - *Scratch*: 20 bytes per node, 8 for each interval of the longest tree, and room for an intersection.
 //!
 //! # Cost
-//! In batches of 32 over twelve ClassBench seeds, a lookup takes a third of the time of `linear` with 1,000 rules, 38 to
-//! 98 ns, and a fourteenth with 10,000, 58 to 142 ns (definitions `intervals-1k` and `intervals-10k`).
+//! In batches of 32 over twelve ClassBench seeds, a lookup takes a third of the time of `linear` with 1,000 rules, 38
+//! to 98 ns, and a fourteenth with 10,000, 58 to 142 ns (definitions `intervals-1k` and `intervals-10k`).
 //!
 //! Batches are searched by halving, 32 keys side by side ([`Batches::Halve`]), because walks in trees differ from key
 //! to key and overlap less. Fewer than four keys go one by one through the trees, and stop once no rule is left.

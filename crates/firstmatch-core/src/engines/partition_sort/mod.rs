@@ -47,7 +47,8 @@
 //!   come next without ruling out an order.
 //! - A build inserts rules in order of priority; the offline choice of fields is not used. Online insertion in random
 //!   order makes 33 partitions of 256k rules, on the mean over twelve seeds whose prefix lengths are smoothed by 2 bits
-//!   (`papers/tuplemerge/record.csv`, entry `fig2`). The TupleMerge paper has 11, which sets without smoothing give, too.
+//!   (`papers/tuplemerge/record.csv`, entry `fig2`). The TupleMerge paper has 11, which sets without smoothing give,
+//!   too.
 //! - A ternary region is sorted by the hull of its interval, and its masks are compared at the entry.
 
 mod arena;

@@ -26,8 +26,8 @@ const MOST_PLANS: usize = 5;
 
 /// Builds the engine.
 ///
-/// If a table exceeds the budget although the plan did not, another tree is planned without that table and with the true
-/// numbers of classes so far.
+/// If a table exceeds the budget although the plan did not, another tree is planned without that table and with the
+/// true numbers of classes so far.
 ///
 /// # Errors
 /// If it would exceed the budget or the bytes of the build, there were too many visits, or sub-tables of such entries

@@ -8,9 +8,9 @@ use super::table::Cells;
 
 /// Returns a line for each leaf and each table.
 ///
-/// A leaf by value lists the class of each value, with runs of equal ones as `class x length`. A table lists its entries.
-/// For example, `leaf 0: word 0 >> 0, 2 classes: 0x4 1x4` has class 1 from value 4 on. A compact table also lists its
-/// bitmaps and elements, and the accessory table, if it has elements.
+/// A leaf by value lists the class of each value, with runs of equal ones as `class x length`. A table lists its
+/// entries. For example, `leaf 0: word 0 >> 0, 2 classes: 0x4 1x4` has class 1 from value 4 on. A compact table also
+/// lists its bitmaps and elements, and the accessory table, if it has elements.
 pub(super) fn describe(engine: &Rfc) -> String {
     let mut out = String::new();
     for (at, leaf) in engine.leaves.iter().enumerate() {

@@ -7,8 +7,8 @@
 //! the rules.
 //!
 //! For example, rule 0 is source 10.0.0.0/8 and port 80, and rule 1 is source 10.1.0.0/16. Sources have three classes:
-//! held by no rule, by rule 0, and by both. Ports have two: 80 and the others. The table of both words has 3 × 2 entries:
-//! none, none, rule 0, none, rule 0, rule 1.
+//! held by no rule, by rule 0, and by both. Ports have two: 80 and the others. The table of both words has 3 × 2
+//! entries: none, none, rule 0, none, rule 0, rule 1.
 //!
 //! Tables multiply classes, so that a bad tree takes many times the bytes of a good one. The builder counts the classes
 //! of every subset of up to seven words, and takes the tree of the fewest bytes. With more than 1,000 products of rules
@@ -21,24 +21,25 @@
 //!
 //! # Layout in memory
 //! - *Leaves*: a search tree, pages or a table that map the values of a word to classes, as in
-//!   [`bit_vector`](mod@crate::engines::bit_vector). A longer word under masks has one more for each eight bits that masks
-//!   test. With [`LeafKind::Chunks`] each is a table over 16 bits, and over 65,537 values for an optional port.
-//! - *Tables*: the entry of the classes a and b is at `a · m + b`, with `m` the classes of the second word. Entries have
-//!   16 bits up to 65,536 classes, otherwise 32. The paper's tree has tables of three classes, too.
-//! - *Compact tables* ([`TableForm`]) store each run of equal entries once. A *ranked bitmap* has 12 bytes for 64 entries:
-//!   64 bits mark where runs begin, and 32 bits count the runs before. All values stand in one array, so that the number
-//!   of bits up to an entry is the place of its value. A *sub-table* of the paper has 20 bytes for 32 entries: a bitmap and
-//!   eight values. With more runs it has six values, and the place of the others in the *accessory table*.
+//!   [`bit_vector`](mod@crate::engines::bit_vector). A longer word under masks has one more for each eight bits that
+//!   masks test. With [`LeafKind::Chunks`] each is a table over 16 bits, and over 65,537 values for an optional port.
+//! - *Tables*: the entry of the classes a and b is at `a · m + b`, with `m` the classes of the second word. Entries
+//!   have 16 bits up to 65,536 classes, otherwise 32. The paper's tree has tables of three classes, too.
+//! - *Compact tables* ([`TableForm`]) store each run of equal entries once. A *ranked bitmap* has 12 bytes for 64
+//!   entries: 64 bits mark where runs begin, and 32 bits count the runs before. All values stand in one array, so that
+//!   the number of bits up to an entry is the place of its value. A *sub-table* of the paper has 20 bytes for 32
+//!   entries: a bitmap and eight values. With more runs it has six values, and the place of the others in the
+//!   *accessory table*.
 //! - *Last table*: 0 where no rule matches, and otherwise one more than the index of the first rule.
 //! - *Matches*: rule and priority of each rule, 16 bytes each.
 //!
 //! # Cost
-//! Each leaf reads one to six cache lines, each table one, or up to three if it is compact, and the match one. 64 keys go
-//! through a leaf or a table together, so that their reads overlap. Fewer than four keys go one by one.
+//! Each leaf reads one to six cache lines, each table one, or up to three if it is compact, and the match one. 64 keys
+//! go through a leaf or a table together, so that their reads overlap. Fewer than four keys go one by one.
 //!
 //! A build takes time in proportion to the product of the classes of each joined pair; plain tables take such memory.
-//! [`Config::build_bytes`] limits the rules, their lists and the runs that it keeps besides. Compact tables are written row by
-//! row, so that the plain table is never there.
+//! [`Config::build_bytes`] limits the rules, their lists and the runs that it keeps besides. Compact tables are written
+//! row by row, so that the plain table is never there.
 //!
 //! # Place beside other engines
 //! [`bit_vector`](mod@crate::engines::bit_vector) reads vectors of one bit for each region, so it suits one or two
@@ -47,8 +48,8 @@
 //! and takes tens of bytes for each. So use these engines if the number of reads must be fixed, and for comparison with
 //! the papers.
 //!
-//! Batches of 32 on the twelve ClassBench sets, on one core (definitions `classes-1k` and `classes-10k`), geometric mean
-//! and worst set. At 10,000 rules both are over the eleven sets that fit 1 GiB: `fw4` is refused.
+//! Batches of 32 on the twelve ClassBench sets, on one core (definitions `classes-1k` and `classes-10k`), geometric
+//! mean and worst set. At 10,000 rules both are over the eleven sets that fit 1 GiB: `fw4` is refused.
 //!
 //! | | 1,000 rules: ns | MB | 10,000 rules: ns | MB |
 //! |---|---|---|---|---|
@@ -76,8 +77,8 @@
 //! - Only the first rule of a class is kept. So removing a rule takes a new build, and the engine is never a base.
 //! - [`Config::bitmap`] has ranked bitmaps in place of sub-tables, so that no lookup branches to an accessory table. It
 //!   orders classes for few runs ([`ClassOrder`]).
-//! - The paper prints two rules for sub-tables that spill. Ours keeps six of eight values, as its text says (section 4.2).
-//!   Its figure 4 takes all values below eight from the sub-table, where the last two are the address.
+//! - The paper prints two rules for sub-tables that spill. Ours keeps six of eight values, as its text says (section
+//!   4.2). Its figure 4 takes all values below eight from the sub-table, where the last two are the address.
 //! - With shifts, the paper leaves illegal entries undefined. Ours have the value of the entry before, so that they
 //!   begin no run.
 //! - All tables are in one memory. [`Rfc::improve_in`] lets each thread do one stage of a lookup.

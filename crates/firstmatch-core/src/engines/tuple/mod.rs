@@ -53,8 +53,8 @@
 //! # Deviations
 //! - The paper has no preclassifier; ours is one of hashed rows. It stands where the authors put Bloom filters before
 //!   tables: it answers for 64 tables at a time, with seven loads for an IPv4 5-tuple. [`Config::paper`] has none.
-//! - Tuple Space Search has the bits of all fields in its tuples. The authors' simulator hashes the two addresses alone,
-//!   as does [`Config::paper_tss`]; then more rules share a key, and no table separates them.
+//! - Tuple Space Search has the bits of all fields in its tuples. The authors' simulator hashes the two addresses
+//!   alone, as does [`Config::paper_tss`]; then more rules share a key, and no table separates them.
 //! - "Not specific enough" (III-C3) is made exact: the common tuple of the colliding rules equals the table's, or
 //!   leaves more than `c` rules on one key. The average of the two lengths is then rounded up, because rounded down it
 //!   would make no progress between 0 and 1. The added bits come from the rule with most bits in that field.

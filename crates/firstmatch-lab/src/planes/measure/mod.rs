@@ -168,8 +168,8 @@ impl Lookups {
 
     /// Builds a lookup of `stages` steps, each of which reads every word of its packets' rows `passes` times.
     ///
-    /// It finds nothing. Each step also writes the answers and the `width` words of its packets, as those of lookups do.
-    /// So the costs of handing messages on can be fitted on it.
+    /// It finds nothing. Each step also writes the answers and the `width` words of its packets, as those of lookups
+    /// do. So the costs of handing messages on can be fitted on it.
     pub(crate) fn relay(keys: &Arc<KeyBuf>, stages: usize, passes: usize, width: usize) -> Self {
         let work = move || {
             move |LookupView { keys, best, words }: LookupView<'_>| {

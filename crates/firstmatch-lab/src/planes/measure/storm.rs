@@ -108,8 +108,8 @@ impl StormTimes {
 
     /// Returns the model of a plane whose workers of boxes take `rate` packets a second from memory.
     ///
-    /// It starts without boxes if it `is_cold`. Threads look for work as long as it takes, as the paper's do on cores of
-    /// their own. The updater has a core that takes no part.
+    /// It starts without boxes if it `is_cold`. Threads look for work as long as it takes, as the paper's do on cores
+    /// of their own. The updater has a core that takes no part.
     pub(crate) fn model(&self, costs: &Costs, assignment: Assignment, rate: f64, is_cold: bool) -> Model {
         let stage = |workers, feed, service: &Service| {
             let spread = Spread::Measured(Arc::clone(&service.shape));

@@ -107,8 +107,8 @@ pub(crate) struct Gathered {
     pub(crate) link: usize,
     /// Share of the packets that takes the link, with the time from which on it does; the first is from the start.
     pub(crate) course: Arc<[(f64, f64)]>,
-    /// Assignment of workers to the stages at the two ends, packets that all rings of the link hold, and nanoseconds from
-    /// one change to the next. Active workers of a paced stage take the packets of all.
+    /// Assignment of workers to the stages at the two ends, packets that all rings of the link hold, and nanoseconds
+    /// from one change to the next. Active workers of a paced stage take the packets of all.
     pub(crate) dynamic: Option<(Dynamic, u64, f64)>,
 }
 

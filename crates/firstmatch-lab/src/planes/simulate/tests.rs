@@ -125,8 +125,8 @@ fn a_share_of_the_packets_takes_a_link() {
     assert_close(simulate(&model, 1e6).mpps, 15.0, 1e-2);
 }
 
-/// Misses that fall from all packets to 3 % within a millisecond: messages to the second stage are whole, and workers go
-/// there and come back.
+/// Misses that fall from all packets to 3 % within a millisecond: messages to the second stage are whole, and workers
+/// go there and come back.
 #[test]
 fn workers_move_with_the_share_that_is_gathered() {
     let work = |packet| Work { message: 0.0, packet, spread: Spread::Fixed };

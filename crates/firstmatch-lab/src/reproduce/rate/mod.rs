@@ -78,8 +78,8 @@ struct Plane {
     /// Number of workers of each stage.
     #[serde(default)]
     workers: Vec<usize>,
-    /// Numbers of cores, each of which makes a plane named after it, such as `copies, 4`. It has a thread for each core,
-    /// or for each stage where those are more, and workers go where most is to do.
+    /// Numbers of cores, each of which makes a plane named after it, such as `copies, 4`. It has a thread for each
+    /// core, or for each stage where those are more, and workers go where most is to do.
     #[serde(default)]
     by_cores: Vec<usize>,
     /// Number of stages with `by_cores`.
@@ -273,7 +273,8 @@ impl Bench<'_> {
 
     /// Finds the rates of a plane whose first workers take packets from memory, none of which is lost.
     ///
-    /// Rates by cores are simulated where they are measured, too. One worker a stage is timed for simulations, because more than there are cores would hold each other up.
+    /// Rates by cores are simulated where they are measured, too. One worker a stage is timed for simulations, because
+    /// more than there are cores would hold each other up.
     fn find_split(
         &mut self,
         plane: &Plane,
@@ -314,7 +315,8 @@ impl Bench<'_> {
         Ok(all)
     }
 
-    /// Projects a plane in Storm's form. The times of its stages are taken once, so that planes differ by their workers.
+    /// Projects a plane in Storm's form. The times of its stages are taken once, so that planes differ by their
+    /// workers.
     fn find_storm(&mut self, plane: &Plane) -> anyhow::Result<Found> {
         let costs = self.costs()?;
         if self.storm.is_none() {
@@ -402,7 +404,8 @@ fn projected(costs: &Costs, lookups: &Lookups, setup: &Setup, services: &[Servic
     })
 }
 
-/// Returns the highest rate without loss below `high` packets a second, in millions, of a plane simulated at a rate for some nanoseconds.
+/// Returns the highest rate without loss below `high` packets a second, in millions, of a plane simulated at a rate for
+/// some nanoseconds.
 fn highest(high: u64, simulated: impl Fn(f64, f64) -> SimulatedPlane) -> f64 {
     let found = highest_rate((high / 1000).max(1), high, PRECISION, |rate| {
         let outcome = simulated(rate as f64, SIMULATED.max(ENOUGH * 1e9 / rate as f64));

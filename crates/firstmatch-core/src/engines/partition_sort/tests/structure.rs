@@ -6,8 +6,8 @@ use crate::engines::partition_sort::node::{ENTRY, WIDE, room};
 use crate::engines::shared::wide::Random;
 
 /// Panics unless all of this holds:
-/// - partitions stand in order of their bounds, none is empty, no two have one number, and no rule beats its partition's
-///   bound, which is exact until the best rule has gone;
+/// - partitions stand in order of their bounds, none is empty, no two have one number, and no rule beats its
+///   partition's bound, which is exact until the best rule has gone;
 /// - a node has as many children as it may, at least four below the first of its word; the key of each but the first is
 ///   the least value of the word below it, keys rise, and what is not in use leads to the last child;
 /// - the nodes of a word are equally deep below the first one, and entries stand in the order of words;
