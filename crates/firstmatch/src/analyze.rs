@@ -61,7 +61,7 @@ impl Firewall {
 
     /// Finds the pairs of rules by which this firewall and `after` give some packet different verdicts.
     ///
-    /// If `regions` is above 0, each pair has its packets as up to `regions` regions.
+    /// If `regions` is above 0, each pair has its packets as merged regions, or as none if there are more than `regions`.
     ///
     /// ```
     /// use firstmatch::{Fields, Firewall};

@@ -87,10 +87,11 @@ unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Failure> {
 }
 
 impl<'a> Column<'a> {
-    /// Returns the array of a type.
+    /// Checks a schema and an array, and returns them as a column.
     ///
     /// # Safety
-    /// Both pointers must be null or lead to structs as Arrow's specification says, which do not change meanwhile.
+    /// Each pointer must be null or point to a struct valid under Arrow's specification. The structs must not change
+    /// during `'a`.
     pub(crate) unsafe fn new(schema: *const ArrowSchema, array: *const ArrowArray) -> Result<Self, Failure> {
         let is_bad = schema.is_null() || array.is_null() || !schema.is_aligned() || !array.is_aligned();
         if is_bad {

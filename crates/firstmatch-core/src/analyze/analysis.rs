@@ -210,7 +210,7 @@ fn bit_of(known: &mut Vec<Verdict>, verdict: Verdict) -> u64 {
     1 << at
 }
 
-/// Returns whether every possible packet of a box matches a rule of some lists; `points` of the box are tried first.
+/// Searches for a possible packet of a box that no rule of `lists` matches, and tries `points` first.
 pub(super) fn cover(
     of: &[Piece],
     points: [Vec<u32>; 4],

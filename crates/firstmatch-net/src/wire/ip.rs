@@ -218,7 +218,7 @@ impl Walked {
         }
     }
 
-    /// Returns `outcome`, or `Malformed` if it is `Complete` while the routing type is unknown.
+    /// Returns `outcome`, or `Malformed` if it is `Complete` but routing headers differ in type.
     #[inline]
     fn outcome(self, outcome: Outcome) -> Outcome {
         if self.mixed && outcome == Outcome::Complete { Outcome::Malformed } else { outcome }

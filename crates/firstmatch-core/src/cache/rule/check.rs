@@ -3,7 +3,7 @@
 use crate::engine::{Overlaps, Probe};
 use crate::rule::{Match, Priority, Region, RuleId};
 
-/// Best regions of a class of rules, and of all other rules, that matter to a box.
+/// Best priorities of the regions that matter to a box: those of one class of rules, and of all other rules.
 ///
 /// A class is one rule or, as in the paper, all rules of one action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
