@@ -16,9 +16,9 @@ pub(super) enum Form {
 
 /// Observer of the lines of vectors that merges read.
 pub(super) trait Watch {
-    /// Records that line `line` of the vector of the `slot`-th search is read.
+    /// Records that line `line` of the `slot`-th vector is read.
     ///
-    /// Summaries have their own slots, behind those of the vectors.
+    /// In the form `Summed`, summaries have slots of their own behind those of the vectors.
     fn line(&mut self, slot: usize, line: usize);
 }
 

@@ -92,7 +92,8 @@ impl Config {
         Self { collision_limit: 40, spill: false, preclassifier: false, most_tables: usize::MAX, ..Self::default() }
     }
 
-    /// Returns the paper's values for the offline algorithm: as [`Self::offline`], without a preclassifier.
+    /// Returns the paper's values for the offline algorithm: as [`Self::offline`], without a preclassifier
+    /// and without a limit on tables.
     pub fn paper_offline() -> Self {
         Self { merge: Merge::Offline, collision_limit: 8, ..Self::paper() }
     }

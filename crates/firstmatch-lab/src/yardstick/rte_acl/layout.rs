@@ -152,7 +152,7 @@ impl Layout {
 
     /// Returns a rule field by field: value and mask, or a range.
     ///
-    /// It is `None` if only absent values match.
+    /// It is `None` if only absent values match, or if the values of a masked field are no prefix.
     fn fields(&self, lo: &[u32], hi: &[u32]) -> Option<Vec<sys::Field>> {
         let field = |place: &Place| {
             let (lo, hi) = (u64::from(lo[place.word]), u64::from(hi[place.word]));
