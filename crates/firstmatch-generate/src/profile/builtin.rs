@@ -66,30 +66,31 @@ impl Profile {
             _ => name,
         };
         let (_, text) = FILES.into_iter().find(|(of, _)| *of == file)?;
+        let profile = short::parse(name, text).expect("a test reads every built-in profile");
         let repeats = if name.ends_with("-full") { Repeats::ByFlags } else { Repeats::Never };
-        Some(Self { repeats, ..Self::built_in(name, text) })
+        Some(Self { repeats, ..profile })
     }
 
-    /// Reads a file of `profiles/`.
-    pub(super) fn built_in(name: &str, text: &str) -> Self {
-        short::parse(name, text).expect("a test reads every built-in profile")
+    /// Returns one of [`PROFILES`].
+    pub(super) fn built_in(name: &str) -> Self {
+        Self::named(name).expect("a name of the list")
     }
 
     /// Returns an access-control list: services of hosts and small networks.
     ///
     /// Sources are mostly hosts and networks.
     pub fn acl() -> Self {
-        Self::built_in("acl", include_str!("../../profiles/acl1.txt"))
+        Self::built_in("acl")
     }
 
     /// Returns a firewall: one wildcard address in most rules, and both ports in many.
     pub fn fw() -> Self {
-        Self::built_in("fw", include_str!("../../profiles/fw1.txt"))
+        Self::built_in("fw")
     }
 
     /// Returns an IP chain: networks and hosts on both sides, and many rules for any protocol.
     pub fn ipc() -> Self {
-        Self::built_in("ipc", include_str!("../../profiles/ipc1.txt"))
+        Self::built_in("ipc")
     }
 
     /// Returns a profile without structure: no classifier should be measured on it alone.

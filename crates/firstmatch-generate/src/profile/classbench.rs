@@ -16,7 +16,9 @@
 //! | `-pcorr` | a level from 1, the probability that the two addresses of a rule agree there too |
 
 pub use super::sections::ParameterError;
-use super::sections::{Fault, Word, checked, columns, each, flags, number_of, pair_name, port_pair};
+use super::sections::{
+    Fault, Word, add_lengths, checked, columns, each, flags, number, number_of, pair_name, port_pair,
+};
 use super::{Flags, LengthPair, Level, PortClass, PortPair, Ports, Profile, Protocol, Tree};
 
 /// Reads a parameter file.
@@ -72,24 +74,15 @@ impl Reader {
     fn line(&mut self, section: &str, words: &[Word<'_>]) -> Result<(), Fault> {
         let side = usize::from(section.starts_with('d'));
         match section {
-            "scale" => {
-                let [number] = columns(words, "the number of rules alone")?;
-                self.scale = Some(number.number(u32::MAX, "a number of rules")?);
-            }
+            "scale" => self.scale = Some(number(words, u32::MAX, "a number of rules")?),
             "prots" => self.protocol(words)?,
             "flags" => {
                 let all = words[1..].iter().map(|word| flags(*word, Word::share));
                 self.flags.push((number_of(words[0])?, all.collect::<Result<_, Fault>>()?));
             }
-            "extra" => {
-                let [number] = columns(words, "the number of further fields alone")?;
-                number.number(0, "a file without further fields")?;
-            }
+            "extra" => _ = number(words, 0, "a file without further fields")?,
             "spar" | "spem" | "dpar" | "dpem" => self.port(side, section.ends_with("em"), words)?,
-            "snest" | "dnest" => {
-                let [number] = columns(words, "the bound on nesting alone")?;
-                self.nesting[side] = Some(number.number(33, "a bound on nesting")? as u8);
-            }
+            "snest" | "dnest" => self.nesting[side] = Some(number(words, 33, "a bound on nesting")? as u8),
             "sskew" | "dskew" => {
                 let [level, one, two, skew] = columns(words, "a level, two probabilities and a skew")?;
                 let level = level.number(32, "a level")? as usize;
@@ -158,10 +151,7 @@ impl Reader {
         }
         // `parse` has already checked the name of the section.
         let Some(pair) = port_pair(pair) else { return Ok(()) };
-        match self.lengths.iter_mut().find(|(of, _)| *of == pair) {
-            Some((_, all)) => all.extend(own),
-            None => self.lengths.push((pair, own)),
-        }
+        add_lengths(&mut self.lengths, pair, own);
         Ok(())
     }
 

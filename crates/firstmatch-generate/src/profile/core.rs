@@ -62,6 +62,6 @@ pub const SIZES: RangeInclusive<usize> = 1000..=17_000;
 impl Profile {
     /// Returns the profile `core`, classifiers of core routers over four fields: see [`core`](super::core).
     pub fn core() -> Self {
-        Self::built_in("core", include_str!("../../profiles/core.txt"))
+        Self::built_in("core")
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Flags, PortClass, PortPair, Profile};
+use super::{Flags, LengthPair, PortClass, PortPair, Profile};
 
 /// Fault in a parameter file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,10 +126,6 @@ fn words(line: &str, number: usize) -> Vec<Word<'_>> {
 }
 
 impl<'t> Word<'t> {
-    pub(super) fn text(self) -> &'t str {
-        self.text
-    }
-
     /// Returns a fault that ends here.
     pub(super) fn says(self, message: String) -> Fault {
         Fault { at: self.line, column: self.column, message }
@@ -180,6 +176,20 @@ pub(super) fn columns<'w, 't, const N: usize>(words: &'w [Word<'t>], what: &str)
         (Some(found), None) => Ok(found),
         (_, Some(more)) => Err(more.fault(&format!("the end of the line: expected {what}"))),
         (None, None) => Err(words[0].fault(&format!("{what}: the line ends too early"))),
+    }
+}
+
+/// Returns the number of a line that has nothing else.
+pub(super) fn number(words: &[Word<'_>], most: u32, what: &str) -> Result<u32, Fault> {
+    let [number] = columns(words, &format!("{what} alone"))?;
+    number.number(most, what)
+}
+
+/// Adds prefix lengths to those of a pair of port classes.
+pub(super) fn add_lengths(all: &mut Vec<(PortPair, Vec<LengthPair>)>, pair: PortPair, own: Vec<LengthPair>) {
+    match all.iter_mut().find(|(of, _)| *of == pair) {
+        Some((_, all)) => all.extend(own),
+        None => all.push((pair, own)),
     }
 }
 

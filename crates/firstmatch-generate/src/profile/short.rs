@@ -13,8 +13,10 @@
 //! | `-sskew -dskew` | a level of the tree, the branching and the skew from there on |
 //! | `-pcorr` | a level from 0, the probability that the two addresses of a rule agree from there on |
 
-use super::sections::{Fault, ParameterError, Word, checked, columns, each, flags, number_of, port_pair};
-use super::{Flags, LengthPair, PortPair, Ports, Profile, Protocol, Repeats, Tree};
+use super::sections::{
+    Fault, ParameterError, Word, add_lengths, checked, columns, each, flags, number, number_of, port_pair,
+};
+use super::{Flags, LengthPair, Level, Ports, Profile, Protocol, Repeats, Tree};
 
 const SECTIONS: [&str; 12] =
     ["scale", "fields", "prots", "flags", "sports", "dports", "rest", "snest", "sskew", "dnest", "dskew", "pcorr"];
@@ -24,118 +26,97 @@ const SECTIONS: [&str; 12] =
 /// # Errors
 /// If the text has a fault: the error has the place of the first one.
 pub(super) fn parse(name: &str, text: &str) -> Result<Profile, ParameterError> {
-    let mut reader = Reader::default();
+    let mut profile = empty();
     let is_known = |section: &str| SECTIONS.contains(&section) || port_pair(section).is_some();
-    let read = each(text, is_known, |section, words| reader.line(section, words));
-    read.and_then(|(_, last)| checked(name, reader.profile(), last)).map_err(|fault| fault.of(name))
+    let read = each(text, is_known, |section, words| line(&mut profile, section, words));
+    let checked = read.and_then(|(_, last)| {
+        if let ([], Some((_, first))) = (&profile.lengths[..], profile.lengths_of.first()) {
+            profile.lengths = first.clone();
+        }
+        checked(name, profile, last)
+    });
+    checked.map_err(|fault| fault.of(name))
 }
 
-/// Contents of the sections read so far.
-#[derive(Default)]
-struct Reader {
-    scale: Option<u32>,
-    has_no_protocol: bool,
-    protocols: Vec<Protocol>,
-    ports: [Ports; 2],
-    lengths: Vec<(PortPair, Vec<LengthPair>)>,
-    rest: Vec<LengthPair>,
-    nesting: [Option<u8>; 2],
-    levels: [Vec<(usize, f64, f64)>; 2],
-    correlation: Vec<(usize, f64)>,
+/// Returns a profile without figures.
+fn empty() -> Profile {
+    Profile {
+        name: String::new(),
+        protocols: Vec::new(),
+        has_protocol: true,
+        ports_everywhere: false,
+        source_ports: Ports::default(),
+        destination_ports: Ports::default(),
+        lengths: Vec::new(),
+        lengths_of: Vec::new(),
+        source: Tree::of_levels(&[]),
+        destination: Tree::of_levels(&[]),
+        correlation: [0.0; 32],
+        scale: None,
+        repeats: Repeats::Never,
+    }
 }
 
-impl Reader {
-    fn line(&mut self, section: &str, words: &[Word<'_>]) -> Result<(), Fault> {
-        let side = usize::from(section.starts_with('d'));
-        match section {
-            "scale" => {
-                let [number] = columns(words, "the number of rules alone")?;
-                self.scale = Some(number.number(u32::MAX, "a number of rules")?);
-            }
-            "fields" => {
-                let [number] = columns(words, "the number of fields alone")?;
-                self.has_no_protocol = match number.text() {
-                    "4" => true,
-                    "5" => false,
-                    _ => return Err(number.fault("4 or 5, the number of fields")),
-                };
-            }
-            "prots" => {
-                let [number, weight, ..] = words else {
-                    return Err(words[0].fault("a protocol and its weight"));
-                };
-                let pair = |word: &Word<'_>| {
-                    let (pair, weight) = word.split(',', "a pair of port classes and its weight, as `wc_em,65`")?;
-                    Ok((pair.ports()?, weight.weight()?))
-                };
-                let ports = words[2..].iter().map(pair).collect::<Result<_, Fault>>()?;
-                let (number, share) = (number_of(*number)?, weight.weight()?);
-                self.protocols.push(Protocol { number, share, ports, flags: Vec::new() });
-            }
-            "flags" => {
-                let number = number_of(words[0])?;
-                let all = words[1..].iter().map(|word| flags(*word, Word::weight));
-                let all = all.collect::<Result<Vec<(Flags, f64)>, Fault>>()?;
-                let of = self.protocols.iter_mut().find(|of| of.number == number);
-                of.ok_or_else(|| words[0].fault("a protocol of the section `-prots`"))?.flags = all;
-            }
-            "sports" | "dports" => {
-                let [services, ranges, others] = columns(words, "services, ranges and unlisted ports")?;
-                let services = services.number(SERVICES.len() as u32, "a number of services")? as usize;
-                let ranges = ranges.number(RANGES.len() as u32, "a number of ranges")? as usize;
-                self.ports[side] = ports(services, ranges, others.number(1000, "a number of ports")? as usize);
-            }
-            "snest" | "dnest" => {
-                let [number] = columns(words, "the bound on nesting alone")?;
-                self.nesting[side] = Some(number.number(33, "a bound on nesting")? as u8);
-            }
-            "sskew" | "dskew" => {
-                let [level, branching, skew] = columns(words, "a level, the branching and the skew")?;
-                let level = level.number(31, "a level")? as usize;
-                self.levels[side].push((level, branching.share()?, skew.share()?));
-            }
-            "pcorr" => {
-                let [level, share] = columns(words, "a level and a probability")?;
-                self.correlation.push((level.number(31, "a level")? as usize, share.share()?));
-            }
-            _ => {
-                let own = words.iter().map(lengths).collect::<Result<Vec<_>, Fault>>()?;
-                match port_pair(section) {
-                    None => self.rest.extend(own),
-                    Some(pair) => match self.lengths.iter_mut().find(|(of, _)| *of == pair) {
-                        Some((_, all)) => all.extend(own),
-                        None => self.lengths.push((pair, own)),
-                    },
-                }
+/// Reads a line of a section into `profile`.
+fn line(profile: &mut Profile, section: &str, words: &[Word<'_>]) -> Result<(), Fault> {
+    let (ports, tree) = match section.starts_with('d') {
+        false => (&mut profile.source_ports, &mut profile.source),
+        true => (&mut profile.destination_ports, &mut profile.destination),
+    };
+    match section {
+        "scale" => profile.scale = Some(number(words, u32::MAX, "a number of rules")?),
+        "fields" => {
+            let [count] = columns(words, "the number of fields alone")?;
+            profile.has_protocol = match count.number(u32::MAX, "a number of fields")? {
+                4 => false,
+                5 => true,
+                _ => return Err(count.fault("4 or 5, the number of fields")),
+            };
+        }
+        "prots" => profile.protocols.push(protocol(words)?),
+        "flags" => {
+            let number = number_of(words[0])?;
+            let all = words[1..].iter().map(|word| flags(*word, Word::weight));
+            let all = all.collect::<Result<Vec<(Flags, f64)>, Fault>>()?;
+            let of = profile.protocols.iter_mut().find(|of| of.number == number);
+            of.ok_or_else(|| words[0].fault("a protocol of the section `-prots`"))?.flags = all;
+        }
+        "sports" | "dports" => {
+            let [services, ranges, others] = columns(words, "services, ranges and unlisted ports")?;
+            let services = services.number(SERVICES.len() as u32, "a number of services")? as usize;
+            let ranges = ranges.number(RANGES.len() as u32, "a number of ranges")? as usize;
+            *ports = listed(services, ranges, others.number(1000, "a number of ports")? as usize);
+        }
+        "snest" | "dnest" => tree.nesting = Some(number(words, 33, "a bound on nesting")? as u8),
+        "sskew" | "dskew" => {
+            let [level, branching, skew] = columns(words, "a level, the branching and the skew")?;
+            let level = level.number(31, "a level")? as usize;
+            tree.levels[level..].fill(Level { branching: branching.share()?, skew: skew.share()? });
+        }
+        "pcorr" => {
+            let [level, share] = columns(words, "a level and a probability")?;
+            profile.correlation[level.number(31, "a level")? as usize..].fill(share.share()?);
+        }
+        _ => {
+            let own = words.iter().map(lengths).collect::<Result<Vec<_>, Fault>>()?;
+            match port_pair(section) {
+                None => profile.lengths.extend(own),
+                Some(pair) => add_lengths(&mut profile.lengths_of, pair, own),
             }
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    fn profile(self) -> Profile {
-        let first = self.lengths.first().map_or_else(Vec::new, |(_, own)| own.clone());
-        let [source_ports, destination_ports] = self.ports;
-        let [source, destination] =
-            [0, 1].map(|side| Tree { nesting: self.nesting[side], ..Tree::of_levels(&self.levels[side]) });
-        let correlation = std::array::from_fn(|at| {
-            self.correlation.iter().rev().find(|(first, _)| *first <= at).map_or(0.0, |(_, share)| *share)
-        });
-        Profile {
-            name: String::new(),
-            protocols: self.protocols,
-            has_protocol: !self.has_no_protocol,
-            ports_everywhere: false,
-            source_ports,
-            destination_ports,
-            lengths: if self.rest.is_empty() { first } else { self.rest },
-            lengths_of: self.lengths,
-            source,
-            destination,
-            correlation,
-            scale: self.scale,
-            repeats: Repeats::Never,
-        }
-    }
+/// Reads a protocol with its weight and its pairs of port classes.
+fn protocol(words: &[Word<'_>]) -> Result<Protocol, Fault> {
+    let [number, weight, pairs @ ..] = words else { return Err(words[0].fault("a protocol and its weight")) };
+    let pair = |word: &Word<'_>| {
+        let (pair, weight) = word.split(',', "a pair of port classes and its weight, as `wc_em,65`")?;
+        Ok((pair.ports()?, weight.weight()?))
+    };
+    let ports = pairs.iter().map(pair).collect::<Result<_, Fault>>()?;
+    Ok(Protocol { number: number_of(*number)?, share: weight.weight()?, ports, flags: Vec::new() })
 }
 
 /// Reads a pair of prefix lengths and its weight.
@@ -147,7 +128,7 @@ fn lengths(word: &Word<'_>) -> Result<LengthPair, Fault> {
 }
 
 /// Returns the first services and ranges of the lists, and `others` unlisted values of each class.
-fn ports(services: usize, ranges: usize, others: usize) -> Ports {
+fn listed(services: usize, ranges: usize, others: usize) -> Ports {
     let all = services + ranges + 2 * others;
     Ports {
         exact: weigh(&SERVICES[..services]),
@@ -197,7 +178,7 @@ fn weigh<T: Copy>(values: &[T]) -> Vec<(T, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{FULL_PROFILES, PROFILES};
+    use crate::profile::{FULL_PROFILES, PROFILES, PortPair};
 
     const TEXT: &str = "-scale\n7\n-prots\n6 87.5 wc_em,65 wc_wc,22\n0 8 wc_wc,100\n-flags\n6 0x0200/0x1200,9\n\
         -dports\n2 1 3\n-wc_em\n32/32,85 24/22,4\n-rest\n0/16,1\n-sskew\n0 0.5 1\n8 0.25 0\n-pcorr\n4 0.5\n";
@@ -216,7 +197,7 @@ mod tests {
         assert_eq!((profile.scale, profile.has_protocol, profile.protocols.len()), (Some(7), true, 2));
         assert_eq!((profile.protocols[0].share, profile.protocols[0].flags[0].1), (87.5, 9.0));
         assert_eq!(profile.protocols[0].ports[1], (PortPair::NONE, 22.0));
-        assert_eq!(profile.destination_ports, ports(2, 1, 3));
+        assert_eq!(profile.destination_ports, listed(2, 1, 3));
         assert_eq!((profile.destination_ports.exact.len(), profile.destination_ports.other), (2, 3.0 / 9.0));
         assert_eq!(profile.lengths_of[0].1[1], LengthPair::new(24, 22, 4.0));
         assert_eq!(profile.lengths, [LengthPair::new(0, 16, 1.0)]);
