@@ -22,7 +22,7 @@ mkdir -p "$prefix/lib/pkgconfig" "$prefix/include"
 cp include/firstmatch.h "$prefix/include/"
 cp "$archive" "$prefix/lib/libfirstmatch.a"
 
-mapfile -t functions <tests/functions.txt
+mapfile -t functions < <(sed -n 's/.*\b\(firstmatch_[a-z_0-9]*\)(.*/\1/p' "tests/abi/$abi.txt")
 map=$(mktemp)
 trap 'rm -f "$map"' EXIT
 {
