@@ -12,6 +12,9 @@ export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-auto}"
 export FIRSTMATCH_SKIPPED="${FIRSTMATCH_SKIPPED:-$(mktemp)}"
 : >"$FIRSTMATCH_SKIPPED"
 
+# Cargo's folder, for scripts that run in other folders, too.
+built=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+
 say() { printf '\n== %s\n' "$*"; }
 skip() { printf '!! SKIPPED: %s\n' "$*" | tee -a "$FIRSTMATCH_SKIPPED"; }
 # For what .ci/run has to have: skipped on a desk, a failure there.
@@ -124,18 +127,14 @@ has_dpdk() { pkg-config --exists libdpdk 2>/dev/null; }
 
 # The shared libraries for C programs, and DPDK's own programs over them beside the original.
 stage_rte_acl() {
-    local target
-    target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
-    PROFILE=release crates/firstmatch-rte-acl/link.sh "$target/rte-acl"
-    crates/firstmatch-rte-acl/tests/programs.sh "$target/rte-acl"
+    PROFILE=release crates/firstmatch-rte-acl/link.sh "$built/rte-acl"
+    crates/firstmatch-rte-acl/tests/programs.sh "$built/rte-acl"
 }
 
 # The library for C programs as it is installed: its symbols, and examples in C and C++ over it.
 stage_capi() {
-    local target
-    target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
-    PROFILE=release crates/firstmatch-capi/link.sh "$target/capi"
-    crates/firstmatch-capi/tests/installed.sh "$target/capi"
+    PROFILE=release crates/firstmatch-capi/link.sh "$built/capi"
+    crates/firstmatch-capi/tests/installed.sh "$built/capi"
 }
 
 # The report in a browser, by the program that the stage `lab` built. Where Debian's chromium is missing and can be
@@ -152,7 +151,7 @@ stage_readme() {
 
 # The fuzz targets, a workspace of their own, compile. They are not linked, so libFuzzer need not be built.
 stage_fuzz_check() {
-    CUSTOM_LIBFUZZER_PATH="$PWD/fuzz/libfuzzer.a" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/fuzz_check" \
+    CUSTOM_LIBFUZZER_PATH="$PWD/fuzz/libfuzzer.a" CARGO_TARGET_DIR="$built/fuzz_check" \
         cargo check --manifest-path fuzz/Cargo.toml --locked --bins
 }
 
