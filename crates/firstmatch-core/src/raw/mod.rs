@@ -125,8 +125,8 @@ pub(crate) fn dispatch(level: Level, kernel: impl Kernel) {
 
 /// Runs a kernel without vectors, as every machine can.
 ///
-/// Counted lookups use it, because a kernel for only one level takes half the time to compile. The function is not
-/// inlined, so that the vector path sets up no stack for it.
+/// Counted lookups use it: their kernels are then compiled for one level alone. The function is not inlined, so that
+/// the vector path sets up no stack for it.
 #[inline(never)]
 pub(crate) fn dispatch_scalar(kernel: impl Kernel) {
     scalar::Scalar.vectorize(kernel);

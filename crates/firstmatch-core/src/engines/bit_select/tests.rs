@@ -384,3 +384,47 @@ fn a_wide_first_rule_changes_no_plan() {
     let (without, with) = (tests(&without), tests(&with));
     assert!(2 * with <= 3 * without, "{with} tests for {without} without the rule");
 }
+
+/// Counted lookups have one kernel, which takes the steps of the kernel in use for any columns, level and batch.
+#[test]
+fn counted_lookups_take_the_steps_of_others() {
+    let of_bits = |width: u32, at: u32| Test::Prefix { value: u128::from(at) << (width - 12), len: 12 };
+    let few = Test::Range { lo: 6, hi: 17 };
+    let (mut seen, mut nodes) = (Vec::new(), 0);
+    for (schema, width, proto) in [
+        (Schema::ipv4(), 32, Test::Value(6)),
+        (Schema::ipv4(), 32, few),
+        (Schema::ipv6(), 128, Test::Value(6)),
+        (Schema::ipv6(), 128, few),
+    ] {
+        let rules = (0..4000).map(|at: u32| match at % 3 {
+            0 => vec![(1, of_bits(width, at)), (3, Test::Value(u128::from(at % 50))), (4, proto)],
+            1 => vec![(0, of_bits(width, at / 4)), (3, Test::Range { lo: u128::from(at), hi: 65535 })],
+            _ => vec![(0, of_bits(width, at)), (1, of_bits(width, at / 8))],
+        });
+        let all = set(&schema, rules.collect::<Vec<_>>());
+        let mut keys = KeyBuf::new(&schema);
+        all.regions().iter().for_each(|region| keys.push()[..region.lo.len()].copy_from_slice(region.lo));
+        for level in Level::available() {
+            // Nodes below the roots.
+            let shape = Shape { trees: 2, levels: 4, fan_out: 1, open: 0, growth: 4.0 };
+            let config = Config { simd: Some(level), shape: Some(shape), ..Config::default() };
+            let engine = BitSelect::build(&all, &config).expect("no budget");
+            for length in [1, 2, 3, 4, 33, keys.len()] {
+                let keys = keys.keys().slice(0, length);
+                let (used, counted) = (StepCounter::default(), StepCounter::default());
+                let [mut best, mut other] = [vec![None; length], vec![None; length]];
+                lookup::lookup(&engine, &used, &keys, &mut best);
+                lookup::counted(&engine, &counted, &keys, &mut other);
+                let of = |counter: &StepCounter| [Step::Node, Step::Block].map(|step| counter.of(step));
+                assert_eq!((best, of(&used)), (other, of(&counted)), "{level:?}, {:?}, {length}", engine.columns);
+                assert!(of(&used)[1] > 0);
+                nodes += of(&used)[0];
+            }
+            seen.extend(format!("{:?}", engine.columns).split('(').next().map(String::from));
+        }
+    }
+    seen.dedup();
+    assert_eq!(seen, ["Plain4", "Wide4", "Plain6", "Any"]);
+    assert!(nodes > 0);
+}
