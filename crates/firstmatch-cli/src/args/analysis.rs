@@ -50,7 +50,7 @@ pub(crate) struct DiffArgs {
     pub(crate) after: PathBuf,
     /// Packets, as for `classify`: their verdicts that change are counted by pair of rules
     pub(crate) input: Vec<PathBuf>,
-    /// State the packets of each pair as up to N regions, merged
+    /// State the packets of each pair as merged regions, or none if there are more than N before merging
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) regions: usize,
     /// Print a JSON object
