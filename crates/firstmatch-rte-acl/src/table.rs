@@ -80,9 +80,9 @@ struct Ordered {
     mask: u32,
 }
 
-/// Returns the priority of a rule among all; the smaller wins.
+/// Returns the rank of a rule; the smaller wins.
 ///
-/// Among rules of the same priority the last added wins.
+/// A larger priority of C comes first. Of equal ones the rule added last comes first.
 fn priority(head: Head, index: u32) -> Priority {
     let above = (i64::from(abi::MAX_PRIORITY) + 1 - i64::from(head.priority)) as u64;
     Priority(above << 32 | u64::from(u32::MAX - index))

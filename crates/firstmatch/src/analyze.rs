@@ -61,7 +61,8 @@ impl Firewall {
 
     /// Finds the pairs of rules by which this firewall and `after` give some packet different verdicts.
     ///
-    /// If `regions` is above 0, each pair has its packets as merged regions, or as none if there are more than `regions`.
+    /// If `regions` is above 0, each pair lists its packets as merged regions. It lists none if there are more than
+    /// `regions` before merging.
     ///
     /// ```
     /// use firstmatch::{Fields, Firewall};

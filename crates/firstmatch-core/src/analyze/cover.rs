@@ -81,9 +81,9 @@ pub(super) fn search(of: &[Piece], entries: &[Piece], work: &mut Work) -> Cover 
     Cover::Covered
 }
 
-/// Returns disjoint boxes that together are `of` without `entry`, which overlap.
+/// Returns disjoint boxes that cover the part of `of` outside `entry`.
 ///
-/// Words of which the entry leaves most come first, because the later boxes are then smaller.
+/// Words in which most of `of` lies outside `entry` are cut first, because the later boxes are then smaller.
 pub(super) fn cut(of: &[Piece], entry: &[Piece]) -> Vec<Vec<Piece>> {
     let mut words: Vec<(f64, usize)> = Vec::with_capacity(of.len());
     for (word, (own, cut)) in of.iter().zip(entry).enumerate() {

@@ -346,7 +346,7 @@ mod tests {
         }
     }
 
-    /// The fastest window of the engine counts, and the median of a window.
+    /// The time of a window is the median of its groups, that of the engine is the time of its fastest window.
     ///
     /// So neither cold caches of the machine nor another thread make an engine slow.
     #[test]

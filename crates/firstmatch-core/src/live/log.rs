@@ -410,7 +410,7 @@ mod tests {
         }
     }
 
-    /// A failed insertion leaves no regions that belong to a rule.
+    /// Regions that a failed insertion leaves belong to no rule.
     #[test]
     fn a_failed_insertion_is_not_there() {
         let mut changes = Changes::new([1, 1].into_iter());

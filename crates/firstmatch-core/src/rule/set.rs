@@ -488,7 +488,7 @@ mod tests {
         assert_ne!(set.insert(spec(22)).expect("insert").slot(), 9);
     }
 
-    /// An undone insertion uses the reuse count that an undone removal of the same rule has noted.
+    /// Undoing an insertion leaves the reuse count of the slot that undoing the rule's removal recorded.
     #[test]
     fn an_undone_rule_that_came_back_keeps_the_count() {
         let mut set = RuleSet::new(Schema::ipv4());
@@ -542,7 +542,7 @@ mod tests {
         assert_eq!(set.insert(spec(8)).expect("insert").slot(), 3);
     }
 
-    /// Conditions are bound to the fields of both families: a field that differs in either is another field.
+    /// A condition is bound to its field in both families: a set whose field differs in either refuses the rule.
     #[test]
     fn conditions_are_bound_to_fields_of_both_families() {
         let over = |family, width| Schema::new(Some(family), vec![Field::new("a", width, Kind::Exact, None)]);

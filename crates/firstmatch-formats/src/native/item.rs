@@ -60,7 +60,7 @@ pub(super) struct Context<'t> {
     pub(super) own_schema: bool,
     /// Whether the item is part of one rule for an existing set, and there is no file.
     pub(super) is_single: bool,
-    /// Whether commas separate values, of which one is enough.
+    /// Whether a comma separates alternatives, any of which may match; otherwise it joins TCP flags that must all hold.
     pub(super) in_list: bool,
 }
 

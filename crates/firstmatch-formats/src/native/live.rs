@@ -10,7 +10,7 @@ use crate::{Options, ParsedRule};
 use firstmatch_core::rule::{Priority, RuleSet, RuleSpec};
 use firstmatch_core::schema::Source;
 
-/// Reads one rule of the native format for an existing set, whose fields it tests by name.
+/// Reads one rule of the native format for an existing set; the rule names fields of that set.
 ///
 /// ```
 /// use firstmatch_formats::{Fields, Options, parse_rule};

@@ -52,7 +52,9 @@ fn schema(family: Family, flags: bool) -> Schema {
     Schema::new(Some(family), fields)
 }
 
-/// Returns the schema of a 5-tuple without the protocol, of no family, as the native format declares it.
+/// Returns the schema of addresses and ports without the protocol.
+///
+/// It has no family, as the native format declares it; `family` decides the width of addresses.
 fn four_fields(family: Family) -> Schema {
     let fields = [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort];
     Schema::new(None, fields.map(|source| Field::from_source(source, family)).into())

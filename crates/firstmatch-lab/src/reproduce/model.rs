@@ -251,7 +251,7 @@ impl Model {
     }
 }
 
-/// Second form: a count costs more for the share of the bytes that is not in the cache.
+/// Second form: each counted item costs more, in proportion to the share of the bytes outside the cache.
 ///
 /// The time is `base + each · count + missed · count · max(0, 1 − cache / bytes)`.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use crate::report::records;
 
 /// Result of one claim.
 ///
-/// A claim that was not run has neither a measurement nor anything that says how it came about.
+/// A claim that was not run has no measurement, commit, date, source of sets or machine.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {

@@ -2,7 +2,7 @@
 
 use crate::engine::{Match, Probe};
 
-/// Box that was made from samples, all of whose keys have one answer.
+/// Box made from samples; all keys in the box have one answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EvolvedBox {

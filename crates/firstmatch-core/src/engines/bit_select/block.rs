@@ -17,7 +17,7 @@ pub(super) const BLOCK: usize = 8;
 pub(super) const NONE: u32 = MORE - 1;
 const MORE: u32 = 1 << 31;
 
-/// Numbers of words per prefix field that [`Shape::fixed`] counts.
+/// Widths, in words, of the prefix fields that [`Shape::fixed`] counts.
 const FIXED: [usize; 3] = [1, 2, 4];
 
 /// Offset of the required-field bits in `u32`s: behind the ranks and one more value.

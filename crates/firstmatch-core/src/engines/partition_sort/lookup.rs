@@ -15,7 +15,7 @@ use crate::raw::{Isa, Kernel};
 const CHUNK: usize = 64;
 /// Number of walks below which the next partition is begun early.
 ///
-/// Its walks begin before it is known which keys still need it.
+/// The walks of the next partition then begin before those of this one have found matches that rule keys out.
 const FEW: usize = 8;
 /// Room for the walks of a chunk and the few walks of the partition before.
 ///

@@ -16,7 +16,7 @@ pub(super) struct Step {
     next: Option<u32>,
 }
 
-/// Position of a region in a tree, relative to the walk that found it.
+/// Place of a region in a tree, relative to the walk to its lower bounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fit {
     /// Among the regions with the same bounds, of which this is the first.

@@ -56,7 +56,10 @@ pub enum TableForm {
 pub enum ClassOrder {
     /// Order of their first values or pairs, as in the paper.
     AsFound,
-    /// Of four orders, the one with the fewest runs. Tables of three slots keep the order as found.
+    /// The order with the fewest runs of four: either slot as the minor one, its classes as found or sorted by rule
+    /// lists.
+    ///
+    /// Tables of three slots keep the order as found.
     FewestRuns,
 }
 

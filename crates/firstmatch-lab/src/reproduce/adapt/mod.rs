@@ -240,7 +240,7 @@ pub(super) fn run(run: &Adapt, seeds: Option<&Path>, out: &mut dyn Write, emit: 
     })
 }
 
-/// Returns rules that each have one value of a field; the last one has all further values, too.
+/// Returns `count` rules over one field: the rule of index i matches the value i, the last all values from there on.
 fn of_values(count: u16) -> anyhow::Result<RuleSet> {
     ensure!(count > 1, "`values`: expected two at least");
     let mut text = "schema {\n value 16 range\n}\n".to_owned();

@@ -271,10 +271,10 @@ impl Bench<'_> {
         Ok(vec![Found { mpps, is_projected: true, ..found }])
     }
 
-    /// Finds the rates of a plane whose first workers take packets from memory, none of which is lost.
+    /// Finds the rates of a plane whose first stage reads packets from memory, so that none are lost.
     ///
-    /// Rates by cores are simulated where they are measured, too. One worker a stage is timed for simulations, because
-    /// more than there are cores would hold each other up.
+    /// Rates of `by_cores` are simulated, even if they are also measured. Service times for simulations come from a run
+    /// with one worker per stage, because workers beyond the number of cores would delay each other.
     fn find_split(
         &mut self,
         plane: &Plane,
