@@ -17,15 +17,14 @@ const AHEAD: usize = 32;
 /// Keys that share a multiplier, on the average.
 const GROUP: usize = 4;
 
-/// An entry: the key's words, at the end the number of the rule, from 1; all zero where there is none. Half a cache
-/// line for an IPv4 5-tuple, one for IPv6.
+/// An entry: the key's words, at the end the number of the rule, from 1; all zero where there is none. Half a cache line
+/// for an IPv4 5-tuple, one for IPv6.
 #[repr(align(32))]
 #[derive(Clone, Copy, Debug)]
 struct Entry<const WORDS: usize>([u32; WORDS]);
 
 /// The table, for keys of `KEY_WORDS` words. No two keys have the same place (Belazzougui, Botelho and Dietzfelbinger,
-/// *Hash, displace, and compress*, ESA 2009, without the compression), so that no branch depends on a key that is
-/// there.
+/// *Hash, displace, and compress*, ESA 2009, without the compression), so that no branch depends on a key that is there.
 #[derive(Debug)]
 pub(crate) struct Limit<const KEY_WORDS: usize, const WORDS: usize> {
     schema: Schema,
