@@ -5,7 +5,7 @@ use firstmatch_core::cache::rule::{self, RuleCache};
 use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::engines::registry::{ENGINES, Entry, Settings};
 use firstmatch_core::engines::tuple::{self, TupleMerge};
-use firstmatch_core::live::{self, Kind, Owned, Strategy};
+use firstmatch_core::live::{self, Front, Kind, Owned, Strategy};
 use firstmatch_core::raw::Level;
 use firstmatch_core::rule::{Lowered, Region};
 use firstmatch_core::{Budget, BuildError, Classifier, Engine, Keys, Match, Schema, Stats, Updatable};
@@ -299,6 +299,11 @@ fn metas() -> Vec<Subject> {
         let name = format!("meta over {}, overlay<=4, in place<={in_place}", kind.name());
         all.push(Subject::updatable(name, move |start, budget| exclusive(start, &config(budget))));
     }
+    let front = ENGINES.iter().find(|entry| entry.name == "decomposition").map(|entry| Front::of(entry, &[]));
+    all.push(Subject::updatable("meta over linear behind decomposition, overlay<=4".into(), move |start, budget| {
+        let strategy = Strategy::Force(Kind::Linear);
+        exclusive(start, &live::Config { budget, front: front.clone(), strategy, ..small_meta() })
+    }));
     // Timed, the base may be another each time.
     for (name, trial) in [("meta", Some(0)), ("meta, timed: random", None)] {
         all.push(Subject::updatable(name.into(), move |start, budget| {

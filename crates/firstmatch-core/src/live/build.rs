@@ -1,10 +1,15 @@
 //! Builds parts: a base with its tombstones, overlay, filter and list of regions.
 
+use std::sync::Arc;
+
 use super::attached::Attachments;
 use super::config::Config;
 use super::facts::Shared;
+use super::front::FrontEngine;
 use super::left_right::ARC;
 use super::snapshot::{Built, Part, State};
+use crate::engine::budget::Budget;
+use crate::engine::entry::Settings;
 use crate::engine::tombstones::marks_bytes;
 use crate::engines::registry::{AnyBase, new_overlay};
 use crate::engines::shared::RegionList;
@@ -37,8 +42,8 @@ pub(super) fn first(
 
 /// Builds the part of one schema; `reserved` bytes of the budget are already taken.
 ///
-/// `reserved` includes the tombstones and overlay of this part. This function adds the bytes of the base, its filters
-/// and its lists of regions. `before` describes the base that the new one replaces.
+/// `reserved` includes the tombstones and overlay of this part. This function adds the bytes of the front, the
+/// base, its filters and its lists of regions. `before` describes the base that the new one replaces.
 pub(super) fn new_part(
     set: &Lowered,
     config: &Config,
@@ -54,14 +59,19 @@ pub(super) fn new_part(
     });
     let list = list.transpose()?;
     *reserved += 2 * list.as_ref().map_or(0, |list| size_of_val(&**list) + list.bytes());
+    let budget = Budget { run_bytes: if most == usize::MAX { most } else { most.saturating_sub(*reserved) } };
+    let settings = Settings { budget, simd: config.simd, seed: config.seed, ..Settings::default() };
+    let front = config.front.as_ref().map(|front| front.build(set, settings, &config.limits));
+    let front = front.transpose()?.map(Arc::new);
+    *reserved += front.as_deref().map_or(0, FrontEngine::bytes);
     let needed = *reserved + Built::MOST_OWN_BYTES + ARC + size_of::<AnyBase>();
     let allowed = most.checked_sub(needed).ok_or_else(|| BuildError::bytes(needed, most))?;
     let allowed = if most == usize::MAX { usize::MAX } else { allowed };
-    let (base, choice) = choose::choose(set, &config.selection(), allowed, before)?;
+    let (base, choice) = choose::choose(set, &config.selection(set.schema()), allowed, before)?;
     let stats = base.stats();
     *reserved += Built::own_bytes(&stats) + Built::bytes_of(&stats);
-    let left = if config.in_place == Some(0) { 0 } else { most.saturating_sub(*reserved) / 2 };
-    let built = Built::new(&base, choice, set, left, &config.limits);
+    let left = if config.changes_in_place() { most.saturating_sub(*reserved) / 2 } else { 0 };
+    let built = Built::new(&base, choice, front, set, left, &config.limits);
     let (overlay, held) =
         (new_overlay(set.schema(), config.simd, config.seed)?, config.most_in_overlay(built.base.rules));
     let part = Part::new(base, built, overlay, held, list, level, most.saturating_sub(*reserved) / 4);

@@ -210,8 +210,7 @@ impl Changer {
                 before: Before::of(&part.base, &part.built.choice),
                 store: Arc::clone(store),
                 changes: if is_unchanged { Vec::new() } else { pieces.clone() },
-                unchanged: is_unchanged
-                    .then(|| part.built.bytes + 2 * (part.dead.bytes() + part.filter_bytes() + part.list_bytes())),
+                unchanged: is_unchanged.then(|| part.kept_bytes()),
             }
         };
         let sources = state.parts.iter().zip(&self.stores).map(source).collect();
@@ -357,7 +356,7 @@ fn check_room<'a>(
     if allowed == usize::MAX {
         return Ok(());
     }
-    let each = |part: &Part| part.base_bytes() + 2 * (size_of::<Part>() + part.bytes());
+    let each = |part: &Part| part.front_bytes() + part.base_bytes() + 2 * (size_of::<Part>() + part.bytes());
     let needed = shared.bytes() + 2 * attached.bytes() + parts.map(each).sum::<usize>();
     if needed > allowed { Err(UpdateError::bytes(needed, allowed)) } else { Ok(()) }
 }

@@ -1,8 +1,10 @@
 //! Configuration.
 
+use super::front::Front;
 use crate::engine::budget::Budget;
 use crate::raw::Level;
 use crate::rule::ExpansionLimits;
+use crate::schema::{Family, Schema};
 use crate::select::{self, Calls, Limits, Strategy};
 
 /// Default of [`Config::trial`].
@@ -35,6 +37,13 @@ pub struct Config {
     pub limits: Limits,
     /// How a base is chosen.
     pub strategy: Strategy,
+    /// How the base of rules for IPv6 is chosen, if not by [`Config::strategy`].
+    pub ipv6_strategy: Option<Strategy>,
+    /// Engine that answers before the base; `None` lets the base answer.
+    ///
+    /// Bases behind a front change nothing in place, and [`Strategy::Measure`] compares none: it takes the first that
+    /// fits.
+    pub front: Option<Front>,
     /// Number of packets that callers look up at a time; candidates are timed accordingly.
     pub calls: Calls,
     /// Maximum number of region visits to time all candidates, counted as in the worst case; `None` is 2²⁶.
@@ -77,17 +86,27 @@ pub struct Config {
 }
 
 impl Config {
-    /// Returns the configuration for the choice of a base.
-    pub(super) fn selection(&self) -> select::Config {
+    /// Returns the configuration for the choice of a base for a schema.
+    pub(super) fn selection(&self, schema: &Schema) -> select::Config {
+        let of_ipv6 = self.ipv6_strategy.filter(|_| schema.family() == Some(Family::Ipv6));
+        let strategy = match of_ipv6.unwrap_or(self.strategy) {
+            Strategy::Measure if self.front.is_some() => Strategy::FirstFit,
+            strategy => strategy,
+        };
         select::Config {
-            strategy: self.strategy,
+            strategy,
             calls: self.calls,
             trial: self.trial.unwrap_or(TRIAL),
             limits: self.limits,
             simd: self.simd,
             seed: self.seed,
-            changes_in_place: self.in_place != Some(0),
+            changes_in_place: self.changes_in_place(),
         }
+    }
+
+    /// Whether bases may change in place.
+    pub(super) fn changes_in_place(&self) -> bool {
+        self.in_place != Some(0) && self.front.is_none()
     }
 
     /// Returns the maximum number of rules in the overlay of a base with `base` rules.

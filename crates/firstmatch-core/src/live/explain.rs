@@ -3,7 +3,9 @@
 use std::fmt;
 
 use super::facts::Known;
+use super::front::FrontEngine;
 use super::reader::Engine;
+use super::snapshot::Built;
 use crate::engine::Stats;
 use crate::select::traffic::Traffic;
 use crate::select::{Candidate, Kind};
@@ -43,6 +45,8 @@ pub struct Explanation {
     pub is_over_defaults: bool,
     /// Statistics of the base alone.
     pub base: Stats,
+    /// Name and statistics of the engine that answers before the base, if there is one.
+    pub front: Option<(&'static str, Stats)>,
     /// Number of rules inserted into the base and removed from it in place.
     pub in_place: usize,
     /// Number of rules of the base that have a tombstone.
@@ -60,6 +64,10 @@ pub struct Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "rules       {} in {} regions", self.base.rules, self.base.regions)?;
+        if let Some((name, stats)) = &self.front {
+            let (bytes, lines, tests) = (stats.total_bytes(), stats.worst_lines, stats.worst_tests);
+            writeln!(f, "{name:10}  answers first; {bytes} bytes, at worst {lines} lines and {tests} tests")?;
+        }
         for candidate in &self.candidates {
             let asked = if self.asked == Some(candidate.kind) { "asked for; " } else { "" };
             writeln!(f, "{:10}  {asked}{candidate}", candidate.kind)?;
@@ -116,12 +124,13 @@ impl Engine {
             candidates: built.choice.candidates.clone(),
             compared: built.choice.compared,
             is_over_defaults: built.choice.is_over_defaults,
+            front: built.front.as_deref().map(FrontEngine::described),
             in_place: facts.in_place,
             dead: facts.dead,
             overlay: facts.overlay_rules,
             generation: known.generation,
             epoch: known.epoch,
-            bytes: self.stats_of(&known, &base).total_bytes(),
+            bytes: self.stats_of(&known, &built, &base).total_bytes(),
             base,
         }
     }
@@ -131,26 +140,31 @@ impl Engine {
     /// Engines of one writer share the structs around the replicas; only the first engine counts their bytes.
     pub(super) fn shared_stats(&self) -> Stats {
         let (known, built) = self.shared.known(self.part);
-        self.stats_of(&known, &known.base(&built))
+        self.stats_of(&known, &built, &known.base(&built))
     }
 
-    fn stats_of(&self, known: &Known, base: &Stats) -> Stats {
+    fn stats_of(&self, known: &Known, built: &Built, base: &Stats) -> Stats {
         let of = &known.part;
+        let front = built.front.as_deref().map(|front| front.described().1);
+        let (first, tables) = front.as_ref().map_or((base, 0), |front| (front, front.tables));
         // A key whose answer is dead is looked up again.
-        let times = 1 + usize::from(of.dead > 0);
+        let times = usize::from(of.dead > 0);
         let mut stats = Stats {
             rules: of.rules,
             regions: base.regions - of.dead_regions + of.overlay_regions,
-            tables: base.tables + of.overlay_tables,
-            worst_tests: times * base.worst_tests + of.overlay_tests,
-            worst_lines: times * base.worst_lines + of.overlay_lines,
-            longest_bucket: base.longest_bucket.max(of.overlay_longest),
+            tables: tables + base.tables + of.overlay_tables,
+            worst_tests: first.worst_tests + times * base.worst_tests + of.overlay_tests,
+            worst_lines: first.worst_lines + times * base.worst_lines + of.overlay_lines,
+            longest_bucket: first.longest_bucket.max(base.longest_bucket).max(of.overlay_longest),
             overflow: base.overflow + of.overlay_overflow,
             keeps_shadowed: true,
             bytes: base.bytes.clone(),
             ..Stats::default()
         };
         stats.bytes.extend([("marks", of.marks), ("overlay", of.overlay), ("filter", of.filter)]);
+        if of.front > 0 {
+            stats.bytes.push(("front", of.front));
+        }
         if of.list > 0 {
             stats.bytes.push(("regions", of.list));
         }

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::front::FrontEngine;
 use super::left_right::{ARC, Facts, LeftRight};
 use super::snapshot::{Built, MOST_PARTS, Part, State};
-use crate::engine::Stats;
+use crate::engine::{Scratch, Stats};
 
 /// Declares a struct of numbers and its conversion to and from an array of words.
 macro_rules! numbers {
@@ -58,6 +59,8 @@ numbers! {
         marks,
         overlay,
         filter,
+        /// Bytes of the fronts: one, or two while a rebuild is installed in one replica only.
+        front,
         /// Bytes of the lists of regions; 0 only if there are no lists.
         list,
         /// Bytes of the structs around the base, in both replicas.
@@ -116,8 +119,10 @@ fn part_facts(part: &Part, other: &Part, base: &Stats) -> PartFacts {
         second_base = other.base_stats().total_bytes() - other.shared_bytes();
         frame += ARC + size_of_val(&*other.base);
     }
+    let mut front = part.front_bytes();
     if !Arc::ptr_eq(&part.built, &other.built) {
         frame += known(other);
+        front += other.front_bytes();
     }
     PartFacts {
         base_rules: base.rules,
@@ -142,6 +147,7 @@ fn part_facts(part: &Part, other: &Part, base: &Stats) -> PartFacts {
         marks: both(|part| part.dead.bytes()),
         overlay: both(|part| part.overlay.bytes()),
         filter: both(Part::filter_bytes),
+        front,
         list: both(Part::list_bytes),
         frame,
         second_base,
@@ -230,6 +236,11 @@ impl Shared {
             let (part, bytes) = (PartFacts::of(facts.get(start)), facts.get(start + PartFacts::WORDS));
             Known { generation, epoch, attached: attached as usize, part, bytes }
         })
+    }
+
+    /// Returns a scratch for the front of a schema, if there is one.
+    pub(super) fn front_scratch(&self, part: usize) -> Option<Scratch> {
+        self.known(part).1.front.as_deref().map(FrontEngine::scratch)
     }
 
     /// Returns the facts about a schema and those of its base, all from one moment.

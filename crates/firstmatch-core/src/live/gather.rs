@@ -4,13 +4,15 @@
 //! are written back.
 
 use super::filter::{CHUNK, Lists};
-use crate::engine::Match;
+use crate::engine::{Match, Scratch};
 use crate::key::{KeyBuf, Keys};
 use crate::schema::Schema;
 
 /// Working memory for a chunk of keys.
 #[derive(Debug)]
 pub(super) struct Gather {
+    /// Scratch of the front, if there is one.
+    pub(super) front: Option<Scratch>,
     /// Matches to beat, as they were before the base was asked.
     pub(super) before: [Option<Match>; CHUNK],
     pub(super) lists: Lists,
@@ -25,10 +27,11 @@ pub(super) struct Few {
 }
 
 impl Gather {
-    pub(super) fn new(schema: &Schema) -> Self {
+    pub(super) fn new(schema: &Schema, front: Option<Scratch>) -> Self {
         let mut rows = KeyBuf::new(schema);
         rows.reserve(CHUNK);
-        Self { before: [None; CHUNK], lists: Lists::new(), few: Few { rows, best: [None; CHUNK] } }
+        let few = Few { rows, best: [None; CHUNK] };
+        Self { front, before: [None; CHUNK], lists: Lists::new(), few }
     }
 }
 

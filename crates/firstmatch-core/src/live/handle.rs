@@ -60,7 +60,9 @@ impl Handle {
 
     /// Returns a reader, for one thread.
     pub fn reader(&self) -> BatchReader {
-        let parts = self.schemas.iter().map(|schema| (Scratch::new(schema), Gather::new(schema))).collect();
+        let gather = |part, schema| Gather::new(schema, self.shared.front_scratch(part));
+        let parts =
+            (0..).zip(&*self.schemas).map(|(part, schema)| (Scratch::new(schema), gather(part, schema))).collect();
         BatchReader { shared: Arc::clone(&self.shared), reader_slot: self.shared.replicas.reader_slot(), parts }
     }
 
@@ -89,6 +91,11 @@ impl Handle {
 }
 
 impl BatchReader {
+    /// Returns the scratch of the [front](super::Front) for each schema; `None` without a front.
+    pub fn front_scratches(&self) -> impl Iterator<Item = Option<&engine::Scratch>> {
+        self.parts.iter().map(|(_, gather)| gather.front.as_ref())
+    }
+
     /// Calls `read` with a snapshot of the current generation, which stays the same until `read` returns. It never
     /// waits.
     ///

@@ -54,6 +54,9 @@
 //! [forced](Strategy::Force), or [nothing](Strategy::FirstFit) is compared at all, so that the same rules always have
 //! the same base.
 //!
+//! A [`Front`] may answer before the base: an engine of the caller's choice, built over the same rules. The base is then
+//! asked only for keys whose answer has a tombstone.
+//!
 //! ## Changes
 //! `bit_select` changes *in place*, in the idle replica. Rules that it cannot take, and rules inserted into another
 //! base, go to the *overlay*, a TupleMerge of bounded size. Rules that cannot be taken out of a base get a tombstone.
@@ -93,6 +96,7 @@
 //!
 //! # Layout in memory
 //! Readers share, each in two replicas:
+//! - the front, if there is one;
 //! - the base, whose second replica exists once it has changed in place, if the budget has room for that;
 //! - tombstones: one bit per slot, and one per position in the base (a rule of `bit_select`, a region of `linear`, a
 //!   product of `bit_vector`, a slot of TupleMerge);
@@ -133,6 +137,7 @@ mod entry;
 mod explain;
 mod facts;
 mod filter;
+mod front;
 mod gather;
 mod handle;
 mod left_right;
@@ -151,6 +156,7 @@ pub use attached::Attached;
 pub use config::Config;
 pub use entry::META;
 pub use explain::Explanation;
+pub use front::Front;
 pub use handle::{BatchReader, Handle, Snapshot};
 pub use reader::{Engine, Reader};
 pub use rebuild::{InstallError, RebuildJob, Rebuilt, Retired};

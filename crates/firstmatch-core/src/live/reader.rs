@@ -82,7 +82,7 @@ impl engine::Engine for Engine {
             reader_slot: self.shared.replicas.reader_slot(),
             part: self.part,
             scratch,
-            gather: Gather::new(&self.schema),
+            gather: Gather::new(&self.schema, self.shared.front_scratch(self.part)),
         }
     }
 

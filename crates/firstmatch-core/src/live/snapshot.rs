@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use super::attached::Attachments;
 use super::filter::{CHUNK, Filter};
+use super::front::FrontEngine;
 use super::gather::Gather;
 use super::left_right::ARC;
 use super::log::Changes;
 use super::store::Store;
 use crate::engine::base::InPlace;
 use crate::engine::tombstones::{Tombstones, slots};
-use crate::engine::{Engine, Match, NamedCounts, Stats, Updatable};
+use crate::engine::{self, Engine, Match, NamedCounts, Stats, Updatable};
 use crate::engines::registry::{AnyBase, Kind, Overlay, Scratch};
 use crate::engines::shared::RegionList;
 use crate::error::UpdateError;
@@ -34,6 +35,8 @@ const CANDIDATES: usize = Kind::ALL.len() * size_of::<Candidate>();
 pub(super) struct Built {
     pub(super) choice: Choice,
     pub(super) kind: Kind,
+    /// Engine that answers before the base.
+    pub(super) front: Option<Arc<FrontEngine>>,
     /// Statistics of the base at that time.
     pub(super) base: Stats,
     /// One more than the largest slot of its rules.
@@ -51,7 +54,14 @@ impl Built {
     ///
     /// It does if two replicas at their largest size need at most `allowed` bytes more than the base now, and if
     /// lookups keep `limits` whatever is inserted.
-    pub(super) fn new(base: &AnyBase, choice: Choice, set: &Lowered, allowed: usize, limits: &Limits) -> Self {
+    pub(super) fn new(
+        base: &AnyBase,
+        choice: Choice,
+        front: Option<Arc<FrontEngine>>,
+        set: &Lowered,
+        allowed: usize,
+        limits: &Limits,
+    ) -> Self {
         let base_stats = base.stats();
         debug_assert!(base_stats.bytes.capacity() <= MOST_PARTS);
         debug_assert_eq!(base.in_place().is_some(), base.kind().changes_in_place());
@@ -61,7 +71,8 @@ impl Built {
             more <= allowed && limits.check(most.lines, most.tests).is_ok()
         });
         let bytes = Self::own_bytes(&base_stats) + base_bytes;
-        Self { choice, kind: base.kind(), base: base_stats, slots: slots(set), bytes, base_bytes, changes_in_place }
+        let (kind, slots) = (base.kind(), slots(set));
+        Self { choice, kind, front, base: base_stats, slots, bytes, base_bytes, changes_in_place }
     }
 
     /// Returns the heap bytes of a base behind an `Arc`, with statistics `base`.
@@ -79,10 +90,12 @@ impl Built {
         ARC + size_of::<Self>() + CANDIDATES + MOST_PARTS * size_of::<(&str, usize)>();
 }
 
-/// Rules of one schema: base, tombstones, overlay, filter and, if searches for overlaps need it, the list of regions.
+/// Rules of one schema: front, base, tombstones, overlay, filter and, if searches for overlaps need it, the list of regions.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) built: Arc<Built>,
+    /// The engine that answers before the base, which both replicas share.
+    pub(super) front: Option<Arc<FrontEngine>>,
     /// The base; both replicas share it until something in it changes.
     pub(super) base: Arc<AnyBase>,
     /// Tombstones of the base's rules, and the number of regions that these rules have.
@@ -110,7 +123,8 @@ impl Part {
     ) -> Self {
         let dead = Tombstones::none(base.places(), built.slots);
         let filter = Filter::of(&*base, level, allowed / 2);
-        Self { built: Arc::new(built), base: Arc::new(base), dead, dead_regions: 0, overlay, most, filter, list }
+        let (front, built, base) = (built.front.clone(), Arc::new(built), Arc::new(base));
+        Self { built, front, base, dead, dead_regions: 0, overlay, most, filter, list }
     }
 
     #[inline(always)]
@@ -122,12 +136,27 @@ impl Part {
         best: &mut [Option<Match>],
     ) {
         if self.dead.rules() == 0 && self.overlay.rules() == 0 {
-            return self.base.improve(scratch, keys, best);
+            return self.ask(scratch, &mut gather.front, keys, best);
         }
         self.improve_changed(scratch, gather, keys, best);
     }
 
-    /// Improves `best`, and returns the steps of the base if nothing has changed.
+    /// Improves `best` by the front, or by the base if there is no front.
+    #[inline(always)]
+    fn ask(
+        &self,
+        scratch: &mut Scratch,
+        of_front: &mut Option<engine::Scratch>,
+        keys: &Keys<'_>,
+        best: &mut [Option<Match>],
+    ) {
+        match &self.front {
+            None => self.base.improve(scratch, keys, best),
+            Some(front) => front.improve(of_front, keys, best),
+        }
+    }
+
+    /// Improves `best`, and returns the steps of the front or the base if nothing has changed.
     pub(super) fn count(
         &self,
         scratch: &mut Scratch,
@@ -136,7 +165,10 @@ impl Part {
         best: &mut [Option<Match>],
     ) -> NamedCounts {
         if self.dead.rules() == 0 && self.overlay.rules() == 0 {
-            return self.base.count(scratch, keys, best);
+            return match &self.front {
+                None => self.base.count(scratch, keys, best),
+                Some(front) => front.count(&mut gather.front, keys, best),
+            };
         }
         self.improve_changed(scratch, gather, keys, best);
         NamedCounts::default()
@@ -147,11 +179,11 @@ impl Part {
     /// Not inlined, so that lookups without changes do not set up its stack frame.
     #[inline(never)]
     fn improve_changed(&self, scratch: &mut Scratch, gather: &mut Gather, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        let (base, Gather { before, lists, few }) = (&self.base, gather);
+        let (base, Gather { front, before, lists, few }) = (&self.base, gather);
         for (index, best) in best.chunks_mut(CHUNK).enumerate() {
             let keys = &keys.slice(index * CHUNK, index * CHUNK + best.len());
             before[..best.len()].copy_from_slice(best);
-            base.improve(scratch, keys, best);
+            self.ask(scratch, front, keys, best);
             // Few rules have tombstones, so checking answers and repeating some lookups costs less than checking every
             // rule that a lookup meets.
             match self.overlay.rules() {
@@ -300,9 +332,20 @@ impl Part {
         }
     }
 
+    /// Returns the bytes that a rebuild keeps if no rule has changed, over both replicas.
+    pub(super) fn kept_bytes(&self) -> usize {
+        let each = self.dead.bytes() + self.filter_bytes() + self.list_bytes();
+        self.front_bytes() + self.built.bytes + 2 * each
+    }
+
     /// Returns the bytes that the bases of both replicas share.
     pub(super) fn shared_bytes(&self) -> usize {
         self.base.in_place().map_or(0, InPlace::shared_bytes)
+    }
+
+    /// Returns the bytes of the front, which both replicas share.
+    pub(super) fn front_bytes(&self) -> usize {
+        self.front.as_deref().map_or(0, FrontEngine::bytes)
     }
 
     pub(super) fn filter_bytes(&self) -> usize {

@@ -1,6 +1,7 @@
 mod changing;
 mod choosing;
 mod explaining;
+mod fronts;
 mod left_right;
 mod limits;
 

@@ -4,6 +4,7 @@
 use super::*;
 use crate::engine::budget::Budget;
 use crate::engine::{Overlaps as _, Probe, Updatable as _};
+use crate::engines::registry::ENGINES;
 use crate::engines::shared::RegionList;
 use crate::engines::shared::wide::Random;
 use crate::error::UpdateError;
@@ -74,11 +75,15 @@ fn check(engine: &Engine, writer: &Writer, keys: &KeyBuf, what: &str) {
     let now = engine.shared.replicas.now().1;
     let part = &now.parts[0];
     let (base, overlay) = (part.base_stats(), part.overlay.bound());
-    let times = if part.dead.rules() > 0 { 2 } else { 1 };
-    assert_eq!(stats.worst_tests, times * base.worst_tests + overlay.worst_tests, "{what}");
-    assert_eq!(stats.worst_lines, times * base.worst_lines + overlay.worst_lines, "{what}");
-    assert_eq!(stats.tables, base.tables + overlay.tables, "{what}");
-    assert_eq!(stats.longest_bucket, base.longest_bucket.max(overlay.longest_bucket), "{what}");
+    let front = part.front.as_deref().map(|front| front.described().1);
+    let (first, tables) = front.as_ref().map_or((&*base, 0), |front| (front, front.tables));
+    let again = usize::from(part.dead.rules() > 0);
+    assert_eq!(stats.worst_tests, first.worst_tests + again * base.worst_tests + overlay.worst_tests, "{what}");
+    assert_eq!(stats.worst_lines, first.worst_lines + again * base.worst_lines + overlay.worst_lines, "{what}");
+    assert_eq!(stats.tables, tables + base.tables + overlay.tables, "{what}");
+    let longest = [first.longest_bucket, base.longest_bucket, overlay.longest_bucket];
+    assert_eq!(Some(stats.longest_bucket), longest.into_iter().max(), "{what}");
+    assert_eq!(explained.front.as_ref().map(|(_, stats)| stats), front.as_ref(), "{what}");
     assert_eq!(stats.overflow, base.overflow + overlay.overflow, "{what}");
     assert_eq!(explained.base, *base, "{what}");
     let numbers = (explained.rules, explained.overlay, explained.dead, explained.in_place, explained.generation);
@@ -108,9 +113,18 @@ fn check_list(list: &RegionList, rules: &RuleSet, what: &str) {
     assert_eq!((end, found), (None, want), "{what}");
 }
 
-/// Returns each kind of base without changes in place, then `bit_select` with changes in place.
-fn bases() -> impl Iterator<Item = (Kind, Option<usize>)> {
-    Kind::ALL.iter().copied().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, None)])
+/// Returns each kind of base without changes in place, `bit_select` with them, and every engine as a front.
+fn forms() -> impl Iterator<Item = Config> {
+    let base = |kind, in_place| Config {
+        strategy: Strategy::Force(kind),
+        in_place,
+        seed: Some(1),
+        overlaps: true,
+        ..Config::default()
+    };
+    let bases = Kind::ALL.iter().map(move |&kind| base(kind, Some(0))).chain([base(Kind::BitSelect, None)]);
+    let fronts = ENGINES.iter().zip(Kind::ALL.iter().cycle());
+    bases.chain(fronts.map(move |(entry, &kind)| Config { front: Some(Front::of(entry, &[])), ..base(kind, None) }))
 }
 
 /// More equal rules than a group of the overlay takes are counted with the overflow list.
@@ -145,17 +159,11 @@ fn commit(writer: &mut Writer, change: impl FnOnce(&mut Transaction<'_>)) -> Res
 #[test]
 fn what_is_refused_never_comes_back() {
     let keys = keys(&Schema::ipv4());
-    for (kind, in_place) in bases() {
-        let config = Config {
-            strategy: Strategy::Force(kind),
-            in_place,
-            overlay: Some(3),
-            seed: Some(1),
-            overlaps: true,
-            ..Config::default()
-        };
+    for form in forms() {
+        let config = Config { overlay: Some(3), ..form };
+        let what = format!("{:?}, front {:?}, in place {:?}", config.strategy, config.front, config.in_place);
         let (engines, mut writer) = open(ports(20), &config).expect("no budget");
-        let mut random = Random(kind as u64);
+        let mut random = Random(what.len() as u64);
         let (mut refused, mut installed, mut dropped) = (0, 0, 0);
         let (mut job, mut built) = (None, None);
         for step in 0..400u64 {
@@ -203,9 +211,10 @@ fn what_is_refused_never_comes_back() {
                     }
                 }
             }
-            check(&engines[0], &writer, &keys, &format!("{kind}, in place {in_place:?}, step {step}"));
+            check(&engines[0], &writer, &keys, &format!("{what}, step {step}"));
         }
-        assert!(installed > 5 && dropped > 10 && (refused > 5 || in_place.is_none()), "{kind}: {refused} {installed}");
+        let is_refused = refused > 5 || config.changes_in_place();
+        assert!(installed > 5 && dropped > 10 && is_refused, "{what}: {refused} {installed}");
     }
 }
 
@@ -214,24 +223,18 @@ fn what_is_refused_never_comes_back() {
 #[test]
 fn a_commit_that_fails_late_is_undone() {
     let keys = keys(&Schema::ipv4());
-    for (kind, in_place) in bases() {
-        let config = Config {
-            strategy: Strategy::Force(kind),
-            in_place,
-            overlay: Some(4),
-            seed: Some(1),
-            overlaps: true,
-            ..Config::default()
-        };
+    for form in forms() {
+        let config = Config { overlay: Some(4), ..form };
+        let form = format!("{:?}, front {:?}, in place {:?}", config.strategy, config.front, config.in_place);
         let free = open(ports(30), &config).expect("no budget").0[0].explain().bytes;
         let mut late = 0;
         for more in (0..24).map(|at| at * at * 200).chain([usize::MAX / 2]) {
             let budget = Budget { run_bytes: free + more };
             let Ok((engines, mut writer)) = open(ports(30), &Config { budget, ..config.clone() }) else { continue };
-            if engines[0].explain().kind != kind {
+            if Some(engines[0].explain().kind) != config.strategy.forced() {
                 continue;
             }
-            let what = format!("{kind}, in place {in_place:?}, {more} bytes more");
+            let what = format!("{form}, {more} bytes more");
             let mut next = 1;
             // As many removals as insertions: by their numbers alone they might find room.
             for round in 0..6 {
@@ -260,7 +263,7 @@ fn a_commit_that_fails_late_is_undone() {
                 }
             }
         }
-        assert!(late > 3, "{kind}, in place {in_place:?}: {late} failed");
+        assert!(late > 3, "{form}: {late} failed");
     }
 }
 
@@ -452,18 +455,11 @@ fn marked_rules_stay_out() {
 #[test]
 fn a_rebuild_catches_up_with_all_that_changed() {
     let keys = keys(&Schema::ipv4());
-    for (kind, in_place) in bases() {
+    for form in forms() {
         let many = Some(5000);
-        let config = Config {
-            strategy: Strategy::Force(kind),
-            in_place: in_place.or(many),
-            overlay: many,
-            due: many,
-            dead: many,
-            seed: Some(1),
-            overlaps: true,
-            ..Config::default()
-        };
+        let in_place = form.in_place.or(many);
+        let config = Config { in_place, overlay: many, due: many, dead: many, ..form };
+        let form = format!("{:?}, front {:?}, in place {in_place:?}", config.strategy, config.front);
         let (engines, mut writer) = open(ports(40), &config).expect("no budget");
         let mut random = Random(5);
         let mut step = 0;
@@ -483,7 +479,7 @@ fn a_rebuild_catches_up_with_all_that_changed() {
             }
         };
         for (before, during, behind) in [(0, 300, 0), (600, 520, 300), (3, 0, 256), (256, 256, 513), (0, 700, 1)] {
-            let what = format!("{kind}, in place {in_place:?}: {before}, {during} and {behind} changes");
+            let what = format!("{form}: {before}, {during} and {behind} changes");
             change(&mut writer, before);
             check(&engines[0], &writer, &keys, &what);
             let old = writer.begin_rebuild();

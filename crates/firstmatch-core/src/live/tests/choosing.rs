@@ -118,7 +118,8 @@ fn a_choice_is_made_anew_when_wide_rules_change() {
 
 /// Returns a choice of `chosen` in which the two first candidates take these nanoseconds on two sorts of traffic.
 fn choice_of(set: &Lowered, chosen: Kind, nanos: [[Option<f64>; 2]; 2]) -> Choice {
-    let (_, mut choice) = choose_base(set, &measured().selection(), usize::MAX, None).expect("no budget");
+    let (_, mut choice) =
+        choose_base(set, &measured().selection(&Schema::ipv4()), usize::MAX, None).expect("no budget");
     for (at, of) in choice.candidates.iter_mut().enumerate() {
         of.outcome = if of.kind == chosen { Outcome::Chosen } else { Outcome::Slower };
         of.nanos = Default::default();
@@ -173,9 +174,11 @@ fn a_choice_rests_on_its_wide_rules() {
     choice.wide = [None; MOST];
     assert!(holds(&choice, &[]));
     // A choice can be kept by means of the base before.
-    let (base, choice) = choose_base(&lowered, &measured().selection(), usize::MAX, None).expect("no budget");
+    let (base, choice) =
+        choose_base(&lowered, &measured().selection(&Schema::ipv4()), usize::MAX, None).expect("no budget");
     let before = Before::of(&base, &choice);
-    let (_, after) = choose_base(&lowered, &measured().selection(), usize::MAX, Some(&before)).expect("no budget");
+    let (_, after) =
+        choose_base(&lowered, &measured().selection(&Schema::ipv4()), usize::MAX, Some(&before)).expect("no budget");
     assert_eq!(after.timed_with, Some(20));
     assert!(wide(lowered.regions(), &Visits::default()).is_empty());
 }

@@ -25,6 +25,7 @@ fn explanation(candidates: Vec<Candidate>) -> Explanation {
             bytes: vec![("blocks", 2_000), ("matches", 345)],
             ..Stats::default()
         },
+        front: None,
         in_place: 11,
         dead: 12,
         overlay: 13,
@@ -58,9 +59,11 @@ fn each_part_of_an_explanation_has_its_line() {
     assert_eq!(of.to_string(), format!("{candidates}{times}{memory}"));
     of.generation = 1;
     of.is_over_defaults = true;
+    of.front = Some(("rfc", Stats { worst_lines: 13, bytes: vec![("tables", 77)], ..Stats::default() }));
     of.asked = Some(Kind::Linear);
     of.candidates.iter_mut().for_each(|candidate| candidate.nanos = [None; 5]);
-    let candidates = candidates.replace("chosen", "asked for; chosen");
+    let front = "rfc         answers first; 77 bytes, at worst 13 lines and 0 tests\nbit_select";
+    let candidates = candidates.replace("chosen", "asked for; chosen").replace("bit_select", front);
     let changes = ": no candidate that fits keeps the default limits\nchanges     11 in place, 13 in the overlay, \
         12 marked as removed since the last rebuild; generation 1, rebuilds 15";
     assert_eq!(of.to_string(), format!("{candidates}{memory}{changes}"));

@@ -1,0 +1,83 @@
+//! Engines that answer before the base: which are refused, and caches among them.
+
+use super::*;
+use crate::cache::{flow, rule};
+use crate::engine::budget::Budget;
+use crate::engine::entry::Entry;
+use crate::engines::registry::ENGINES;
+use crate::error::BuildError;
+
+const RULES: &str = "family ipv4\ndeny dport 1\ndeny dport { 1, 2, 3 }\npermit dport { 2, 4, 5 }\n";
+
+fn entry(name: &str) -> &'static Entry {
+    ENGINES.iter().find(|entry| entry.name == name).expect("it is there")
+}
+
+fn opened(front: Front, config: Config) -> Result<(Vec<Engine>, Writer), BuildError> {
+    open(rules(RULES), &Config { front: Some(front), ..config })
+}
+
+/// Returns the slots of the rules that answer for ports 0 to 5.
+fn slots(engine: &Engine, scratch: &mut engine::Scratch) -> [Option<usize>; 6] {
+    std::array::from_fn(|port| {
+        let mut key = KeyBuf::new(&engine.schema);
+        let values = [1, 2, 3, port as u128, 6].map(Some).to_vec();
+        key.push_values(&FieldValues { family: engine.schema.family(), values });
+        engine.classify(scratch, key.keys()).map(|found| found.rule.slot())
+    })
+}
+
+/// An answer that a cache has learnt is not given once its rule is gone, before and after a rebuild.
+#[test]
+fn a_cache_as_a_front_forgets_removed_rules() {
+    let flow = Front::new("flow cache", |rules, settings| {
+        let config = flow::Config { entries: 64, ..flow::Config::default() };
+        Ok(Box::new(flow::FlowCache::new((entry("linear").build)(rules, settings)?, &config)?))
+    });
+    let rule = Front::new("rule cache", |rules, settings| {
+        let inner = (entry("linear").build)(rules, settings)?;
+        Ok(Box::new(rule::RuleCache::over(inner, rules, &rule::Config::default())?))
+    });
+    for front in [flow, rule] {
+        let (engines, mut writer) = opened(front, Config::default()).expect("no budget");
+        let mut scratch = engines[0].scratch();
+        let first = writer.rules().iter().next().expect("three rules").id;
+        for _ in 0..100 {
+            assert_eq!(slots(&engines[0], &mut scratch), [None, Some(0), Some(1), Some(1), Some(2), Some(2)]);
+        }
+        let mut transaction = writer.begin();
+        transaction.remove(first).expect("it is live");
+        transaction.commit().expect("no budget");
+        for rebuild in [false, true] {
+            if rebuild {
+                let rebuilt = writer.begin_rebuild().run().expect("no budget");
+                writer.install(rebuilt).expect("the last");
+            }
+            for _ in 0..100 {
+                assert_eq!(slots(&engines[0], &mut scratch), [None, Some(1), Some(1), Some(1), Some(2), Some(2)]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_front_keeps_budget_limits_and_schema() {
+    let linear = || Front::of(entry("linear"), &[]);
+    let bytes = open(rules(RULES), &Config::default()).expect("no budget").0[0].explain().bytes;
+    let with = opened(linear(), Config::default()).expect("no budget").0[0].explain();
+    let (name, stats) = with.front.expect("it was asked for");
+    assert_eq!((name, stats.rules), ("linear", 3));
+    assert!(with.bytes > bytes + stats.total_bytes(), "{} with, {bytes} without", with.bytes);
+    for (run_bytes, fits) in [(with.bytes + 1024, true), (with.bytes - 1, false), (bytes, false)] {
+        let built = opened(linear(), Config { budget: Budget { run_bytes }, ..Config::default() });
+        assert_eq!(built.as_ref().err().map(BuildError::budget_exceeded), (!fits).then_some(true), "{run_bytes}");
+    }
+    let limits = Limits { worst_tests: Some(2), ..Limits::default() };
+    let error = opened(linear(), Config { limits, ..Config::default() }).expect_err("linear tests three regions");
+    assert_eq!(error.cap(), Some(Cap::WorstTests));
+    let other = Front::new("other", |_, settings| (entry("linear").build)(&Lowered::empty(&Schema::ipv6()), settings));
+    let error = opened(other, Config::default()).expect_err("keys have other words").to_string();
+    assert_eq!(error, "the engine other is for other fields than the rules");
+    let option = Front::of(entry("linear"), &[("size".to_owned(), "7".to_owned())]);
+    assert!(opened(option, Config::default()).expect_err("there is none").to_string().contains("no option `size`"));
+}
