@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use firstmatch::core::live::{Calls, Kind};
+use firstmatch::core::live::Calls;
 use firstmatch::core::rule::ExpansionLimits;
 use firstmatch::{Builder, Fields, Firewall, Rebuilds, formats};
 
@@ -105,12 +105,8 @@ impl OptionsC {
         if !self.engine.is_null() {
             // SAFETY: the caller's promise.
             let name = unsafe { guard::name(self.engine, "engine") }?;
-            let kind = Kind::ALL.iter().find(|kind| kind.name() == name);
-            let kind = kind.ok_or_else(|| {
-                let names = Kind::NAMES.join(", ");
-                Failure::new(Status::Unsupported, format!("there is no engine \"{name}\"; there are: {names}"))
-            })?;
-            builder = builder.engine(*kind);
+            let engine = builder.engine(name);
+            builder = engine.map_err(|error| Failure::new(Status::Unsupported, error.to_string()))?;
         }
         Ok(builder)
     }

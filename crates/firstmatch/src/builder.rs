@@ -1,6 +1,7 @@
 //! Options and construction of a firewall.
 
-use firstmatch_core::live::{self, Calls, Kind, Limits, Strategy};
+use firstmatch_core::engines::registry::ENGINES;
+use firstmatch_core::live::{self, Calls, Front, Kind, Limits, META, Strategy};
 use firstmatch_core::rule::{ExpansionLimits, RuleSet};
 use firstmatch_core::{Budget, Diagnostic, Policy};
 use firstmatch_formats::{self as formats, Fields, Options};
@@ -84,17 +85,68 @@ impl Builder {
         self
     }
 
-    /// Sets the engine. Default: the one that suits the rules, chosen by measuring.
+    /// Sets the engine by its name, such as `bit_select` or `hypercuts`. Default: `meta`, which takes the one that suits
+    /// the rules, by measuring.
+    ///
+    /// An engine that cannot be the base of changing rules becomes a [front](Builder::front).
     ///
     /// ```
-    /// use firstmatch::core::live::Kind;
+    /// let firewall = firstmatch::Firewall::builder().engine("hypercuts")?.build("deny tcp dport 23\npermit\n")?;
+    /// firewall.update().append("deny")?; // its rules change as those of any engine
+    /// let unknown = firstmatch::Firewall::builder().engine("hypercut").unwrap_err().to_string();
+    /// assert!(unknown.starts_with("there is no engine `hypercut`; expected one of meta, "));
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     ///
-    /// let firewall = firstmatch::Firewall::builder().engine(Kind::Linear).build("permit tcp\n")?;
+    /// # Errors
+    /// If there is no engine of this name; the error lists the names.
+    pub fn engine(mut self, name: &str) -> Result<Self, Error> {
+        (self.config.strategy, self.config.front) = (Strategy::default(), None);
+        if let Some(&kind) = Kind::ALL.iter().find(|kind| kind.name() == name) {
+            self.config.strategy = Strategy::Force(kind);
+        } else if let Some(entry) = ENGINES.iter().find(|entry| entry.name == name) {
+            self.config.front = Some(Front::of(entry, &[]));
+        } else if name != META.name {
+            let names: Vec<&str> = [META].iter().chain(ENGINES).map(|entry| entry.name).collect();
+            return Err(Error::rule(format!("there is no engine `{name}`; expected one of {}", names.join(", "))));
+        }
+        Ok(self)
+    }
+
+    /// Sets an engine that answers before the base: one of the caller's own, one with options, or one behind a cache.
+    /// Default: none.
+    ///
+    /// ```
+    /// use firstmatch::core::cache::flow::{Config, FlowCache};
+    /// use firstmatch::core::live::{self, Front};
+    ///
+    /// let cached = Front::new("cached", |rules, _| {
+    ///     let engine = live::Engine::build(rules, &live::Config::default())?;
+    ///     Ok(Box::new(FlowCache::new(engine, &Config::default())?))
+    /// });
+    /// let firewall = firstmatch::Firewall::builder().front(cached).build("permit tcp\n")?;
+    /// assert!(firewall.engines()[0].front.is_some());
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    pub fn front(mut self, front: Front) -> Self {
+        self.config.front = Some(front);
+        self
+    }
+
+    /// Sets the whole configuration of the rules in service, in place of what was set before.
+    ///
+    /// Expansion limits and attachments are set by this builder alone.
+    ///
+    /// ```
+    /// use firstmatch::core::live::{Config, Kind, Strategy};
+    ///
+    /// let config = Config { strategy: Strategy::Force(Kind::Linear), ..Config::default() };
+    /// let firewall = firstmatch::Firewall::builder().live(config).build("permit tcp\n")?;
     /// assert!(firewall.engines().iter().all(|engine| engine.kind == Kind::Linear));
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
-    pub fn engine(mut self, kind: Kind) -> Self {
-        self.config.strategy = Strategy::Force(kind);
+    pub fn live(mut self, config: live::Config) -> Self {
+        self.config = config;
         self
     }
 
@@ -141,7 +193,6 @@ impl Builder {
     /// ```
     pub fn expansion_limits(mut self, expansion: ExpansionLimits) -> Self {
         self.options.expansion = expansion;
-        self.config.expansion = expansion;
         self
     }
 
@@ -229,7 +280,7 @@ impl Builder {
 
     fn open(self, rules: RuleSet, policy: Policy, warnings: Vec<Diagnostic>) -> Result<Firewall, Error> {
         let Self { mut config, options, rebuilds, counters, values } = self;
-        config.attachments = true;
+        (config.attachments, config.expansion) = (true, options.expansion);
         Firewall::open(rules, policy, warnings, &config, options, rebuilds, counters, values)
     }
 }

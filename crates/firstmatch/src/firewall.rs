@@ -98,6 +98,17 @@ impl Firewall {
         Worker::new(&self.inner)
     }
 
+    /// Returns an empty batch for packets, for [`Worker::classify_batch`].
+    ///
+    /// ```
+    /// let batch = firstmatch::Firewall::from_text("permit\n")?.batch();
+    /// assert!(batch.is_empty());
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    pub fn batch(&self) -> Batch {
+        self.inner.batch.clone()
+    }
+
     /// Begins a transaction. It waits for another one in progress on the same rules.
     ///
     /// ```

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use firstmatch_core::live::{BatchReader, CounterShard, Snapshot};
 use firstmatch_core::policy::Basis;
 use firstmatch_core::rule::{Action, FieldValues, RuleId};
-use firstmatch_core::{Match, Policy, RecordLayout, ShortRecordError, Verdict};
+use firstmatch_core::{Match, Policy, RecordLayout, Scratch, ShortRecordError, Verdict};
 use firstmatch_net::wire::{Batch, Headers, LinkType, Outcome, Record};
 
 use crate::firewall::Inner;
@@ -50,7 +50,15 @@ pub struct Decision {
 #[derive(Debug)]
 pub struct Worker {
     batch: Batch,
+    lookups: Lookups,
+}
+
+/// Everything of a worker but its batch.
+#[derive(Debug)]
+struct Lookups {
     reader: BatchReader,
+    /// Maximum number of packets of a lookup.
+    at_once: usize,
     /// Answers to the rows of one schema, if packets have rows of several schemas or none.
     by_row: Vec<Option<Match>>,
     /// Answers by packet.
@@ -64,23 +72,36 @@ pub struct Worker {
 
 impl Worker {
     pub(crate) fn new(inner: &Arc<Inner>) -> Self {
-        let counter_shard = inner.counters.as_ref().map(|_| inner.lock().counter_shard());
-        Self { counter_shard, ..Self::without_counters(inner) }
+        let mut worker = Self::without_counters(inner);
+        worker.lookups.counter_shard = inner.counters.as_ref().map(|_| inner.lock().counter_shard());
+        worker
     }
 
     pub(crate) fn without_counters(inner: &Inner) -> Self {
-        let batch = inner.batch.clone();
-        Self {
+        let lookups = Lookups {
             reader: inner.handle.reader(),
+            at_once: usize::MAX,
             by_row: Vec::new(),
             by_packet: Vec::new(),
-            batch,
             decisions: Vec::new(),
             policy: inner.policy,
             counter_shard: None,
             outcomes: [0; Outcome::ALL.len()],
             generation: 0,
-        }
+        };
+        Self { batch: inner.batch.clone(), lookups }
+    }
+
+    /// Sets the maximum number of packets of a lookup. Default: all of a batch.
+    ///
+    /// Answers do not depend on it. Engines are fastest with some dozens to hundreds of packets.
+    ///
+    /// # Panics
+    /// If `packets` is 0.
+    pub fn packets_per_lookup(mut self, packets: usize) -> Self {
+        assert!(packets > 0, "a lookup has packets");
+        self.lookups.at_once = packets;
+        self
     }
 
     /// Adds a whole frame to the batch and returns its outcome.
@@ -232,31 +253,45 @@ impl Worker {
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn classify(&mut self) -> &[Decision] {
-        let Self { batch, reader, by_row, by_packet, decisions, policy, generation, counter_shard, outcomes } = self;
-        let records = batch.records();
-        decisions.clear();
-        by_packet.clear();
-        by_packet.resize(records.len(), None);
-        reader.read(|mut snapshot| {
-            *generation = snapshot.generation();
-            for schema in 0..batch.schemas() {
-                batch.look_up(schema, by_row, by_packet, |keys, found| snapshot.improve(schema, &keys, found));
-            }
-            let decide = |(record, &found): (&Record, &_)| {
-                outcomes[record.outcome.index()] += 1;
-                Decision::of(record.outcome, found, policy, &snapshot)
-            };
-            decisions.extend(records.iter().zip(&*by_packet).map(decide));
-        });
-        if let Some(counter_shard) = counter_shard {
-            for (record, decision) in batch.records().iter().zip(&*decisions) {
-                if let Some(rule) = decision.rule {
-                    counter_shard.add(rule, 1, record.bytes.into());
-                }
-            }
-        }
-        batch.clear();
-        decisions
+        self.lookups.classify(&self.batch);
+        self.batch.clear();
+        &self.lookups.decisions
+    }
+
+    /// Decides all packets of a batch that was filled elsewhere, perhaps on another thread, in the order in which they
+    /// came.
+    ///
+    /// The batch stays as it is. [`Firewall::batch`](crate::Firewall::batch) returns an empty one, but any batch for
+    /// the same schemas will do.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut batch = firewall.batch();
+    /// batch.push_frame(firstmatch::LinkType::Ethernet, &firstmatch::doc_frame(23), 60);
+    /// let mut worker = firewall.worker();
+    /// assert_eq!(worker.classify_batch(&batch)[0].verdict, firstmatch::Verdict::Deny);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If the batch has other schemas than the rules.
+    pub fn classify_batch(&mut self, batch: &Batch) -> &[Decision] {
+        let own = (0..self.batch.schemas()).map(|schema| self.batch.extractor(schema).schema());
+        assert!(
+            own.eq((0..batch.schemas()).map(|schema| batch.extractor(schema).schema())),
+            "the schemas of the rules"
+        );
+        self.lookups.classify(batch);
+        &self.lookups.decisions
+    }
+
+    /// Returns for each schema the scratch of the [engine](crate::Builder::front) that answers before the base, if there
+    /// is one.
+    ///
+    /// For example, [`RuleCache::counts`](firstmatch_core::cache::rule::RuleCache::counts) reads the counts of a cache
+    /// there.
+    pub fn front_scratches(&self) -> impl Iterator<Item = Option<&Scratch>> {
+        self.lookups.reader.front_scratches()
     }
 
     /// Number of packets that this worker has classified with an outcome.
@@ -270,7 +305,7 @@ impl Worker {
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn count_of(&self, outcome: Outcome) -> u64 {
-        self.outcomes[outcome.index()]
+        self.lookups.outcomes[outcome.index()]
     }
 
     /// The generation of the last batch, which is the number of commits before it.
@@ -283,7 +318,40 @@ impl Worker {
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn generation(&self) -> u64 {
-        self.generation
+        self.lookups.generation
+    }
+}
+
+impl Lookups {
+    fn classify(&mut self, batch: &Batch) {
+        let Self { reader, at_once, by_row, by_packet, decisions, policy, generation, counter_shard, outcomes } = self;
+        let records = batch.records();
+        decisions.clear();
+        by_packet.clear();
+        by_packet.resize(records.len(), None);
+        reader.read(|mut snapshot| {
+            *generation = snapshot.generation();
+            for schema in 0..batch.schemas() {
+                batch.look_up(schema, by_row, by_packet, |keys, found| {
+                    for (index, found) in found.chunks_mut(*at_once).enumerate() {
+                        let from = index * *at_once;
+                        snapshot.improve(schema, &keys.slice(from, from + found.len()), found);
+                    }
+                });
+            }
+            let decide = |(record, &found): (&Record, &_)| {
+                outcomes[record.outcome.index()] += 1;
+                Decision::of(record.outcome, found, policy, &snapshot)
+            };
+            decisions.extend(records.iter().zip(&*by_packet).map(decide));
+        });
+        if let Some(counter_shard) = counter_shard {
+            for (record, decision) in records.iter().zip(&*decisions) {
+                if let Some(rule) = decision.rule {
+                    counter_shard.add(rule, 1, record.bytes.into());
+                }
+            }
+        }
     }
 }
 

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use firstmatch::core::engines::registry::ENGINES;
+use firstmatch::core::live::{self, META, Strategy};
 use firstmatch::core::rule::{ConditionRef, FieldValues, first_match};
 use firstmatch::core::schema::{Family, Field, Kind, Schema};
 use firstmatch::core::{Location, Policy, RecordLayout, RuleSet};
@@ -390,7 +392,7 @@ fn each_limit_is_of_its_own() {
 #[test]
 fn a_rebuild_that_is_due_runs_once() {
     let rules: String = (0..40).map(|port| format!("permit tcp dport {port}\n")).collect();
-    let builder = Firewall::builder().engine(firstmatch::core::live::Kind::Linear);
+    let builder = Firewall::builder().engine("linear").expect("it is there");
     let firewall = builder.build(&rules).expect("good rules");
     let epoch = || firewall.engines().iter().map(|engine| engine.epoch).max().expect("an engine");
     let mut update = firewall.update();
@@ -404,6 +406,75 @@ fn a_rebuild_that_is_due_runs_once() {
     }
     thread::sleep(std::time::Duration::from_millis(50));
     assert_eq!(epoch(), 1, "nothing has made another due");
+}
+
+/// Every engine that has a name serves rules that change while another thread looks up: a batch has the answers of its
+/// generation, before a rebuild and after.
+#[test]
+fn every_engine_by_name_serves_rules_that_change() {
+    let rules: String = (0..60).map(|port| format!("permit tcp dport {port}-{}\n", port + 9)).collect();
+    for name in [META].iter().chain(ENGINES).map(|entry| entry.name) {
+        let builder = Firewall::builder().engine(name).expect("it is known").rebuilds(Rebuilds::Caller);
+        let firewall = builder.build(&rules).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let of_name = |engine: &live::Explanation| {
+            engine.kind.name() == name || engine.front.as_ref().is_some_and(|of| of.0 == name)
+        };
+        assert!(name == META.name || firewall.engines().iter().all(of_name), "{name}");
+        let is_done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut worker = firewall.worker().packets_per_lookup(7);
+                let frames: Vec<_> = (0..64).map(frame).collect();
+                while !is_done.load(Ordering::Relaxed) {
+                    worker.push_all(LinkType::Ethernet, &frames);
+                    let lines: Vec<_> = worker.classify().iter().map(|of| of.line.map_or(0, u32::from)).collect();
+                    // Each commit removes the first rule that is left.
+                    let first = worker.generation() as u32 + 1;
+                    let wants = (0..64).map(|port: u32| (port.saturating_sub(8)).max(first)).enumerate();
+                    let wants = wants.map(|(port, line)| if line > port as u32 + 1 || line > 60 { 0 } else { line });
+                    assert!(lines.iter().copied().eq(wants), "{name}, generation {}: {lines:?}", first - 1);
+                }
+            });
+            for removed in 0..40 {
+                let mut update = firewall.update();
+                let first = update.rules().next().expect("more rules").id;
+                update.remove(first).expect("it is live");
+                update.commit().expect("a removal is never refused");
+                if removed % 16 == 15 {
+                    firewall.rebuild().expect("no limit");
+                }
+            }
+            is_done.store(true, Ordering::Relaxed);
+        });
+        assert_eq!((firewall.len(), firewall.generation()), (20, 40), "{name}");
+    }
+}
+
+/// Rules for IPv6 may have another base than those for IPv4.
+#[test]
+fn families_have_bases_of_their_own() {
+    let (strategy, ipv6) = (Strategy::Force(live::Kind::TupleMerge), Strategy::Force(live::Kind::Linear));
+    let config = live::Config { strategy, ipv6_strategy: Some(ipv6), ..live::Config::default() };
+    let firewall = Firewall::builder().live(config).build("permit tcp\n").expect("no limit");
+    let kinds: Vec<_> = firewall.engines().iter().map(|engine| engine.kind).collect();
+    assert_eq!(kinds, [live::Kind::TupleMerge, live::Kind::Linear]);
+}
+
+/// A batch that was filled elsewhere is decided as one's own; a batch of other schemas is refused.
+#[test]
+fn batches_are_filled_elsewhere() {
+    let firewall = Firewall::from_text("deny tcp dport 23\npermit\n").expect("good rules");
+    let mut batch = firewall.batch();
+    [23, 80, 23].iter().for_each(|&port| _ = batch.push_frame(LinkType::Ethernet, &frame(port), 60));
+    let mut worker = firewall.worker();
+    for _ in 0..2 {
+        let verdicts: Vec<_> = worker.classify_batch(&batch).iter().map(|decision| decision.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Deny, Verdict::Permit, Verdict::Deny]);
+    }
+    assert!(worker.is_empty() && worker.front_scratches().all(|scratch| scratch.is_none()));
+    let other = Firewall::from_text("family ipv4\npermit\n").expect("good rules").batch();
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| worker.classify_batch(&other).len()));
+    assert!(refused.is_err());
 }
 
 #[test]
