@@ -4,39 +4,78 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::bail;
+use firstmatch::{Firewall, Rebuilds};
 use firstmatch_core::cache::flow::{self, FlowCache};
 use firstmatch_core::cache::rule::{self, RuleCache};
 use firstmatch_core::engines::registry::{Entry, Settings};
-use firstmatch_core::live::{self, META};
+use firstmatch_core::live::{self, Front, META};
 use firstmatch_core::rule::Lowered;
 use firstmatch_core::{BuildError, Classifier, Scratch};
 
 use crate::args::{ChoiceArgs, EnginesArgs};
 pub(crate) use crate::engine_names::{DEFAULT, all, named, names};
+use crate::rules::Loaded;
 use crate::{End, rules};
 
-/// Builds an engine, behind a flow cache of `flows` entries or a rule cache of `boxes` boxes if these are given.
-pub(crate) fn build_behind(
-    engine: &Entry,
-    rules: &Lowered,
-    settings: &Settings,
-    flows: Option<u32>,
-    boxes: Option<u32>,
-) -> Result<Box<dyn Classifier>, BuildError> {
-    let mut built = (engine.build)(rules, settings)?;
-    if let Some(boxes) = boxes {
-        let mut config = rule::Config::default();
-        config.boxes = boxes as usize;
-        built = Box::new(RuleCache::over(built, rules, &config)?);
-    }
-    if let Some(entries) = flows {
-        let config = flow::Config { entries: entries as usize, ..flow::Config::default() };
-        built = Box::new(FlowCache::new(built, &config)?);
-    }
-    Ok(built)
+/// Caches before an engine: the entries of a flow cache and the boxes of a rule cache, if there are to be any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Caches {
+    pub(crate) flows: Option<u32>,
+    pub(crate) boxes: Option<u32>,
 }
 
-/// Returns the counts of the rule cache in a scratch of an engine from [`build_behind`]; zeros without a cache.
+impl Caches {
+    /// Puts the caches before an engine for `rules`.
+    fn before(self, engine: Box<dyn Classifier>, rules: &Lowered) -> Result<Box<dyn Classifier>, BuildError> {
+        let mut built = engine;
+        if let Some(boxes) = self.boxes {
+            let mut config = rule::Config::default();
+            config.boxes = boxes as usize;
+            built = Box::new(RuleCache::over(built, rules, &config)?);
+        }
+        if let Some(entries) = self.flows {
+            let config = flow::Config { entries: entries as usize, ..flow::Config::default() };
+            built = Box::new(FlowCache::new(built, &config)?);
+        }
+        Ok(built)
+    }
+}
+
+/// Serves rules by an engine behind caches; `bases` are those of `meta`, none, one, or one for each family.
+///
+/// # Errors
+/// If the rules have too many regions, or the engine cannot be built for them.
+pub(crate) fn serve(
+    loaded: &Loaded,
+    engine: &Entry,
+    settings: &Settings,
+    bases: &[live::Kind],
+    caches: Caches,
+) -> Result<Firewall, firstmatch::Error> {
+    let is_meta = engine.name == DEFAULT;
+    let own = if is_meta { settings.clone() } else { Settings::default() };
+    let mut config = live::Config::of(&own)?;
+    let mut forced = bases.iter().map(|&base| live::Strategy::Force(base));
+    config.strategy = forced.next().unwrap_or(config.strategy);
+    config.ipv6_strategy = forced.next();
+    if !is_meta || caches != Caches::default() {
+        let (name, build, of_meta, settings) = (engine.name, engine.build, config, settings.clone());
+        let front = Front::new(name, move |rules, _| {
+            let built =
+                if is_meta { Box::new(live::Engine::build(rules, &of_meta)?) } else { build(rules, &settings)? };
+            caches.before(built, rules)
+        });
+        // No rule changes here, so the base never answers: a list takes least.
+        let strategy = live::Strategy::Force(live::Kind::Linear);
+        config = live::Config { strategy, front: Some(front), ..live::Config::default() };
+    }
+    // The packets come in batches that suit their source.
+    let builder = Firewall::builder().live(config).expansion_limits(loaded.expansion());
+    let builder = builder.rebuilds(Rebuilds::Caller).values_only(true);
+    builder.build_set(loaded.file.rules.clone(), loaded.file.policy)
+}
+
+/// Returns the counts of the rule cache in a scratch of an engine behind [`Caches`]; zeros without a cache.
 pub(crate) fn rule_cache_counts(scratch: &Scratch) -> rule::Counts {
     RuleCache::<Box<dyn Classifier>>::counts(scratch)
 }

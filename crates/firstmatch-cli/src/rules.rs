@@ -1,13 +1,13 @@
 //! Rule files, as all commands read them.
 
 use std::cell::OnceCell;
+use std::error::Error as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use firstmatch_core::policy::Verdict;
 use firstmatch_core::rule::{ExpansionLimits, Lowered, Rule, lower};
 use firstmatch_core::schema::Source;
-use firstmatch_core::{BuildError, Diagnostic, Match, RuleId, Schema};
+use firstmatch_core::{BuildError, Diagnostic, RuleId, Schema};
 use firstmatch_formats::{Fields, Format, Options, RuleFile};
 use firstmatch_net::source::{self, SourceError};
 use firstmatch_net::wire;
@@ -143,6 +143,11 @@ impl Loaded {
         Self::parse(&path, text, Options { flags, ..options })
     }
 
+    /// Returns the limits on the regions of rules.
+    pub(crate) fn expansion(&self) -> ExpansionLimits {
+        self.options.expansion
+    }
+
     pub(crate) fn show_warnings(&self) {
         self.show_warnings_but(|_| false);
     }
@@ -190,6 +195,20 @@ impl Loaded {
             (None, None) => String::new(),
         };
         self.fault_on(line, message.strip_prefix(&own).unwrap_or(&message).to_owned(), None);
+    }
+
+    /// Shows why rules could not be served, with the remedy that `help` finds, or returns the error if no rule or limit is
+    /// the reason.
+    pub(crate) fn not_built(
+        &self,
+        error: firstmatch::Error,
+        help: impl Fn(&BuildError) -> Option<String>,
+    ) -> anyhow::Result<()> {
+        match error.source().and_then(|error| error.downcast_ref()) {
+            Some(error) => self.build_error(error, help(error)),
+            None => return Err(error.into()),
+        }
+        Ok(())
     }
 
     /// Shows a fault of the rule that begins on a line.
@@ -262,14 +281,5 @@ impl Loaded {
         }
         let config = wire::Config::from(&self.file.policy);
         Ok(wire::Config { metadata: metadata.unwrap_or(config.metadata), ..config })
-    }
-
-    /// Returns the verdict on a packet.
-    pub(crate) fn verdict(&self, outcome: wire::Outcome, answer: Option<Match>) -> Verdict {
-        if !outcome.is_classified() {
-            return self.file.policy.unknown;
-        }
-        let rule = answer.and_then(|found| self.rule(found.rule));
-        rule.map_or(self.file.policy.default, |rule| rule.action.into())
     }
 }

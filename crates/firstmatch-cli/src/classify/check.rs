@@ -3,8 +3,7 @@
 use std::panic::resume_unwind;
 use std::thread;
 
-use firstmatch_core::Match;
-use firstmatch_core::rule::{Rule, RuleSet, first_match};
+use firstmatch_core::rule::{RuleId, RuleSet, first_match};
 use firstmatch_net::wire::Batch;
 
 use super::stretch::{Packet, Stretch};
@@ -39,14 +38,14 @@ pub(super) struct Checker {
 pub(super) struct Sample {
     pub(super) number: u64,
     pub(super) packet: Packet,
-    pub(super) answer: Option<Match>,
+    pub(super) answer: Option<RuleId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Difference {
     number: u64,
-    engine: Option<Match>,
-    oracle: Option<Match>,
+    engine: Option<RuleId>,
+    oracle: Option<RuleId>,
 }
 
 impl Checker {
@@ -58,7 +57,7 @@ impl Checker {
     pub(super) fn offer(&mut self, stretch: &Stretch) {
         for at in stretch.classified() {
             let number = stretch.first + at as u64;
-            self.offer_one(Sample { number, packet: stretch.packets[at].clone(), answer: stretch.answers[at] });
+            self.offer_one(Sample { number, packet: stretch.packets[at].clone(), answer: stretch.decisions[at].rule });
         }
     }
 
@@ -133,7 +132,7 @@ impl Checker {
 
     /// Shows the differences on standard error.
     pub(super) fn show(&self, loaded: &Loaded) {
-        let describe = |answer: Option<Match>| match answer.map(|found| loaded.rule(found.rule)) {
+        let describe = |answer: Option<RuleId>| match answer.map(|id| loaded.rule(id)) {
             None => "no rule".to_owned(),
             Some(None) => "a rule that is not there".to_owned(),
             Some(Some(rule)) => format!("{}: {}", loaded.place(rule), clip(&loaded.text_of(rule), 100)),
@@ -152,11 +151,7 @@ impl Checker {
 }
 
 fn difference(rules: &RuleSet, batch: &Batch, sample: &Sample) -> Option<Difference> {
-    let oracle = sample.packet.values(batch).and_then(|values| first_match(rules, &values)).map(as_match);
+    let oracle = sample.packet.values(batch).and_then(|values| first_match(rules, &values)).map(|rule| rule.id);
     let Sample { number, answer: engine, .. } = *sample;
     (oracle != engine).then_some(Difference { number, engine, oracle })
-}
-
-fn as_match(rule: &Rule) -> Match {
-    Match { rule: rule.id, priority: rule.priority }
 }

@@ -42,17 +42,16 @@ impl Writer {
     }
 
     pub(super) fn write(&mut self, loaded: &Loaded, stretch: &Stretch) -> anyhow::Result<()> {
-        let packets = stretch.batch.records().iter().zip(&stretch.answers);
-        for (number, (record, answer)) in (stretch.first..).zip(packets) {
-            let rule = answer.and_then(|found| loaded.rule(found.rule));
-            let verdict = loaded.verdict(record.outcome, *answer);
+        let packets = stretch.batch.records().iter().zip(&stretch.decisions);
+        for (number, (record, decision)) in (stretch.first..).zip(packets) {
+            let rule = decision.rule.and_then(|id| loaded.rule(id));
             self.row(&[
                 &number.to_string(),
                 record.outcome.name(),
                 &rule.map_or(String::new(), |rule| rule.id.to_string()),
                 &rule.map_or(String::new(), |rule| loaded.line_of(rule).to_string()),
                 &rule.map_or(String::new(), |rule| rule.action.to_string()),
-                &verdict.to_string(),
+                &decision.verdict.to_string(),
                 &record.bytes.to_string(),
                 rule.and_then(|rule| loaded.label_of(rule)).unwrap_or_default(),
             ])?;

@@ -2,6 +2,7 @@
 
 mod check;
 mod csv;
+mod lookups;
 mod passes;
 mod progress;
 mod report;
@@ -20,7 +21,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use firstmatch_core::engines::registry::Entry;
-use firstmatch_core::live::Kind;
 use firstmatch_core::schema::Field;
 use firstmatch_core::{KeyBuf, Schema};
 use firstmatch_net::source::{self, Cut, Input, SourceError};
@@ -28,14 +28,16 @@ use firstmatch_net::wire::{self, LinkType};
 use serde_json::Value;
 
 use crate::args::ClassifyArgs;
+use crate::engines::Caches;
 use crate::format::counted;
 use crate::rules::Loaded;
 use crate::stop::Stop;
 use crate::{End, answer_to, diagnostics, engines, is_broken_pipe, output, rules};
 use check::Checker;
+use lookups::Lookups;
 use progress::Progress;
 use report::{FileCounts, Report};
-use stretch::{Engines, Feed, Reader, Stretch};
+use stretch::{Feed, Reader, Stretch};
 use tally::Tally;
 use what_if::WhatIf;
 use workers::Workers;
@@ -92,30 +94,24 @@ fn run_with(args: &ClassifyArgs, engine: &Entry, print: Print<'_>) -> anyhow::Re
             None => return Ok(End::BadInput),
         },
     };
-    let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
-    let bases = bases(args, lowered.len())?;
+    check_bases(args, loaded.file.rules.schemas().len())?;
     let settings = engines::settings(engine, &args.choice, &args.option)?;
+    let caches = Caches { flows: args.flow_cache, boxes: args.rule_cache };
     let start = Instant::now();
-    let build = |(rules, base): (_, Option<Kind>)| {
-        let forced = base.iter().fold(settings.clone(), |settings, base| settings.with_option("base", base.name()));
-        engines::build_behind(engine, rules, &forced, args.flow_cache, args.rule_cache)
-    };
-    let built = lowered.iter().zip(bases).map(build).collect::<Result<Vec<_>, _>>();
-    let built = match built {
-        Ok(built) => built,
+    let firewall = match engines::serve(&loaded, engine, &settings, &args.base, caches) {
+        Ok(firewall) => firewall,
         Err(error) => {
-            loaded.build_error(&error, engines::how_to_raise(&args.engine, &error));
+            loaded.not_built(error, |error| engines::how_to_raise(&args.engine, error))?;
             return Ok(End::BadInput);
         }
     };
     let build_time = start.elapsed();
-    drop(lowered);
     let csv = args.csv.as_deref().map(|path| csv::Writer::create(path, &csv::PACKETS)).transpose()?;
     let written = csv.iter().chain(what_if.iter().filter_map(|what_if| what_if.csv.as_ref()));
     let csv_on_stdout = written.into_iter().any(csv::Writer::is_stdout);
     let mut job = Job {
         loaded: &loaded,
-        engines: Engines::new(built.into(), args.batch.into()),
+        lookups: Lookups::new(firewall, args.batch.into()),
         tally: Tally::new(loaded.file.rules.slots()),
         checker: args.check.map(Checker::new),
         what_if,
@@ -144,22 +140,21 @@ fn run_with(args: &ClassifyArgs, engine: &Entry, print: Print<'_>) -> anyhow::Re
     }
     let stopped = || job.stop.signal().is_some();
     let passes = match (args.repeat, &job.held) {
-        (Some(count), Some(held)) => passes::passes(&mut job.engines, held, count, &stopped),
+        (Some(count), Some(held)) => passes::passes(&mut job.lookups, held, count, &stopped),
         _ => Vec::new(),
     };
     let report = Report::new(&job, args, &packets, &passes, build_time);
     job.answer(&report, packets, args, print)
 }
 
-/// Returns the base of each family, if bases are given.
-fn bases(args: &ClassifyArgs, families: usize) -> anyhow::Result<Vec<Option<Kind>>> {
+/// Checks that bases are given for the right engine, and one for each family or one for all.
+fn check_bases(args: &ClassifyArgs, families: usize) -> anyhow::Result<()> {
     if !args.base.is_empty() && args.engine != engines::DEFAULT {
         bail!("--base is of the engine {}, and --engine {} was asked for", engines::DEFAULT, args.engine);
     }
     match args.base[..] {
-        [] => Ok(vec![None; families]),
-        [base] => Ok(vec![Some(base); families]),
-        ref each if each.len() == families => Ok(each.iter().copied().map(Some).collect()),
+        [] | [_] => Ok(()),
+        ref each if each.len() == families => Ok(()),
         ref each => bail!(
             "--base names {} bases; expected one, or as many as the rules have address families, {families}",
             each.len()
@@ -195,7 +190,7 @@ pub(crate) fn keys_of(loaded: &Loaded, path: &Path) -> anyhow::Result<Result<Vec
 /// State of a run, with everything that it counts.
 struct Job<'a> {
     loaded: &'a Loaded,
-    engines: Engines,
+    lookups: Lookups,
     tally: Tally,
     checker: Option<Checker>,
     what_if: Option<WhatIf>,
@@ -320,8 +315,7 @@ impl Job<'_> {
         for other in self.what_if.iter_mut().chain(&mut self.audit) {
             other.begin(&reader.feed, self.loaded)?;
         }
-        let keep_packets = self.checker.is_some() || self.what_if.is_some() || self.audit.is_some();
-        let stretch = reader.stretch(rules, keep_packets);
+        let stretch = reader.stretch(rules, self.compares());
         let mut stretch = stretch.with_context(|| format!("these rules cannot be applied to {name}"))?;
         let mut progress = Progress::new(&reader.feed.progress());
         let (reader, fault) = match self.workers {
@@ -333,7 +327,7 @@ impl Job<'_> {
         self.is_no_trace = fault.is_some() && feed.is_unread_trace();
         packets.is_trace = !feed.has_lengths();
         if !self.nanos.any() && self.held.is_none() {
-            self.engines.replay(&stretch.batch, &mut self.nanos);
+            self.lookups.replay(&stretch.batch, &mut self.nanos);
         }
         let warning = |cut: &Cut| match self.stop.signal() {
             Some(signal) => format!("{name}: {} ended the input; what follows was not read", signal.name()),
@@ -350,6 +344,16 @@ impl Job<'_> {
         Ok(stretch)
     }
 
+    /// Whether packets are also decided by the oracle or by other rules.
+    fn compares(&self) -> bool {
+        self.checker.is_some() || self.what_if.is_some() || self.audit.is_some()
+    }
+
+    /// Whether every stretch is needed after it was counted.
+    fn needs_all(&self) -> bool {
+        self.compares() || self.csv.is_some() || self.held.is_some()
+    }
+
     /// Reads and classifies on this thread; returns the input with the error that ended it, if one did.
     fn stream_alone(
         &mut self,
@@ -357,6 +361,7 @@ impl Job<'_> {
         stretch: &mut Stretch,
         progress: &mut Progress,
     ) -> anyhow::Result<(Reader, Option<SourceError>)> {
+        let all_needed = self.needs_all();
         loop {
             match reader.read(stretch) {
                 Ok(true) => {}
@@ -364,9 +369,12 @@ impl Job<'_> {
                 Err(error) => return Ok((reader, Some(error))),
             }
             stretch.parse();
-            self.engines.classify(&stretch.batch, &mut stretch.answers, &mut self.nanos);
-            self.tally.add(stretch.batch.records(), &stretch.answers);
-            self.tally.rule_cache = self.engines.rule_cache_counts();
+            let decisions = self.lookups.decide(&stretch.batch, &mut self.nanos);
+            self.tally.add(stretch.batch.records(), decisions);
+            if all_needed {
+                stretch.keep_decisions(decisions);
+            }
+            self.tally.rule_cache = self.lookups.rule_cache_counts();
             self.take(stretch)?;
             progress.show(reader.next_number());
         }
@@ -381,9 +389,7 @@ impl Job<'_> {
         progress: &mut Progress,
     ) -> anyhow::Result<(Reader, Option<SourceError>)> {
         let slots = self.loaded.file.rules.slots();
-        let compares = self.checker.is_some() || self.what_if.is_some() || self.audit.is_some();
-        let all_needed = compares || self.csv.is_some() || self.held.is_some();
-        let mut workers = Workers::start(count, &self.engines, slots, reader, stretch, all_needed)?;
+        let mut workers = Workers::start(count, &self.lookups, slots, reader, stretch, self.needs_all())?;
         while let Some(done) = workers.next()? {
             workers.give_back(std::mem::replace(stretch, done));
             if let Err(error) = self.take(stretch) {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use firstmatch_core::Classifier;
+use firstmatch::Firewall;
 use firstmatch_core::cache::{flow, rule};
+use firstmatch_core::{Schema, Stats};
 use firstmatch_net::wire::Outcome;
 use serde::Serialize;
 
@@ -179,7 +180,7 @@ impl Report {
             seconds,
             build_seconds: build.as_secs_f64(),
             rule_cache: args.rule_cache.map(|_| RuleCacheCounts::new(&tally.rule_cache)),
-            engines: job.engines.classifiers().iter().map(|engine| EngineStats::new(&**engine)).collect(),
+            engines: EngineStats::of(job.lookups.firewall()),
             what_if: job.what_if.as_ref().map(|what_if| what_if.report(loaded)),
             audit: job.audit.as_ref().map_or(Vec::new(), |audit| audit.audit(loaded)),
             check: check.map(|check| CheckResult { packets: check.checked, differences: check.different }),
@@ -244,10 +245,15 @@ impl RuleCacheCounts {
 }
 
 impl EngineStats {
-    fn new(engine: &dyn Classifier) -> Self {
-        let stats = engine.stats();
+    /// Returns the figures of the engine of each schema that answers first.
+    fn of(firewall: &Firewall) -> Vec<Self> {
+        let all = firewall.stats().into_iter().zip(firewall.engines()).zip(firewall.schemas());
+        all.map(|((stats, engine), schema)| Self::new(schema, engine.front.map_or(stats, |(_, front)| front))).collect()
+    }
+
+    fn new(schema: &Schema, stats: Stats) -> Self {
         Self {
-            family: engine.schema().family().map(firstmatch_core::schema::Family::name),
+            family: schema.family().map(firstmatch_core::schema::Family::name),
             rules: stats.rules,
             regions: stats.regions,
             bytes: stats.total_bytes(),

@@ -2,17 +2,13 @@
 //!
 //! Stretches keep reads of the clock rare, because a read costs as much as several packets.
 
-use std::hint::black_box;
-use std::sync::Arc;
-
-use firstmatch_core::cache::rule;
+use firstmatch::Decision;
 use firstmatch_core::rule::{FieldValues, RuleSet};
-use firstmatch_core::{Classifier, KeyBuf, Keys, Match, Schema, Scratch};
+use firstmatch_core::{KeyBuf, Schema};
 use firstmatch_net::source::{Capture, Cut, Frames, Input, Progress, Rows, SourceError, Trace, TraceRecord};
 use firstmatch_net::wire::{self, Batch, Headers, LinkType, NoSource, Outcome};
 
-use super::timing::{STRETCH, Streamed, cpu_time};
-use crate::engines;
+use super::timing::STRETCH;
 
 /// Source of packets for the schemas of a rule set.
 pub(super) enum Feed {
@@ -146,7 +142,7 @@ impl Packet {
     }
 }
 
-/// Stretch of packets, with the answers for them.
+/// Stretch of packets, with the decisions on them.
 #[derive(Clone)]
 pub(super) struct Stretch {
     /// Packets of a capture that [`Reader::read`] left for [`Stretch::parse`].
@@ -155,8 +151,8 @@ pub(super) struct Stretch {
     /// Packets of the stretch, if they are to be kept.
     pub(super) packets: Vec<Packet>,
     keep_packets: bool,
-    /// Answer for each packet; `None` also for packets that are not classified.
-    pub(super) answers: Vec<Option<Match>>,
+    /// Decision on each packet, if they are to be kept.
+    pub(super) decisions: Vec<Decision>,
     /// Number of the first packet, from 0.
     pub(super) first: u64,
     /// Number of the stretch, from 0, if several workers share the input.
@@ -187,7 +183,7 @@ impl Reader {
             batch,
             packets: Vec::new(),
             keep_packets,
-            answers: Vec::new(),
+            decisions: Vec::new(),
             first: 0,
             number: 0,
         })
@@ -279,6 +275,11 @@ impl Stretch {
         }
     }
 
+    pub(super) fn keep_decisions(&mut self, decisions: &[Decision]) {
+        self.decisions.clear();
+        self.decisions.extend_from_slice(decisions);
+    }
+
     /// Returns the places in the stretch of the packets that are classified.
     pub(super) fn classified(&self) -> impl Iterator<Item = usize> {
         let records = self.batch.records().iter();
@@ -298,83 +299,5 @@ impl Stretch {
                 held.push().copy_from_slice(keys.row(row));
             }
         }
-    }
-}
-
-/// Classifiers, one for each schema, which threads share, with the scratches of one thread.
-pub(super) struct Engines {
-    classifiers: Arc<[Box<dyn Classifier>]>,
-    scratches: Vec<Scratch>,
-    batch: usize,
-    /// Answers to the rows of one schema, if not every packet has a row there.
-    by_row: Vec<Option<Match>>,
-}
-
-impl Engines {
-    pub(super) fn new(classifiers: Arc<[Box<dyn Classifier>]>, batch: usize) -> Self {
-        let scratches = classifiers.iter().map(Classifier::scratch).collect();
-        Self { classifiers, scratches, batch, by_row: Vec::new() }
-    }
-
-    pub(super) fn classifiers(&self) -> &Arc<[Box<dyn Classifier>]> {
-        &self.classifiers
-    }
-
-    /// Returns the maximum number of keys that one call classifies.
-    pub(super) fn batch(&self) -> usize {
-        self.batch
-    }
-
-    /// Returns the counts of the rule caches, if there are any.
-    pub(super) fn rule_cache_counts(&self) -> rule::Counts {
-        let mut all = rule::Counts::default();
-        self.scratches.iter().for_each(|scratch| all.add(&engines::rule_cache_counts(scratch)));
-        all
-    }
-
-    /// Classifies the keys of one schema, batch by batch.
-    pub(super) fn classify_keys(&mut self, schema: usize, keys: Keys<'_>, answers: &mut [Option<Match>]) {
-        let (classifier, scratch) = (&self.classifiers[schema], &mut self.scratches[schema]);
-        for (index, answers) in answers.chunks_mut(self.batch).enumerate() {
-            let from = index * self.batch;
-            classifier.classify_batch(scratch, keys.slice(from, from + answers.len()), answers);
-        }
-    }
-
-    /// Classifies every packet of `batch` into `answers`, and adds the time that this takes.
-    pub(super) fn classify(&mut self, batch: &Batch, answers: &mut Vec<Option<Match>>, timing: &mut Streamed) {
-        answers.clear();
-        answers.resize(batch.len(), None);
-        let start = cpu_time();
-        let count = self.look_up(batch, answers);
-        timing.add(count, start);
-    }
-
-    /// Classifies a short batch repeatedly, until all rounds together can be timed.
-    pub(super) fn replay(&mut self, batch: &Batch, timing: &mut Streamed) {
-        let mut answers = vec![None; batch.len()];
-        let once = self.look_up(batch, &mut answers);
-        if once == 0 {
-            return;
-        }
-        let times = STRETCH.div_ceil(once);
-        let start = cpu_time();
-        for _ in 0..times {
-            black_box(self.look_up(batch, &mut answers));
-        }
-        timing.add(once * times, start);
-    }
-
-    /// Looks up the rows of every schema; returns their number.
-    fn look_up(&mut self, batch: &Batch, answers: &mut [Option<Match>]) -> usize {
-        let (mut by_row, mut count) = (std::mem::take(&mut self.by_row), 0);
-        for schema in 0..batch.schemas() {
-            batch.look_up(schema, &mut by_row, answers, |keys, answers| {
-                self.classify_keys(schema, keys, answers);
-                count += answers.len();
-            });
-        }
-        self.by_row = by_row;
-        count
     }
 }

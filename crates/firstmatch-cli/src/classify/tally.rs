@@ -1,6 +1,6 @@
 //! Counters of packets by outcome and by rule.
 
-use firstmatch_core::Match;
+use firstmatch::Decision;
 use firstmatch_core::cache::rule;
 use firstmatch_core::rule::RuleId;
 use firstmatch_net::wire::{Outcome, Record};
@@ -40,12 +40,12 @@ impl Tally {
         }
     }
 
-    pub(super) fn add(&mut self, records: &[Record], answers: &[Option<Match>]) {
-        for (record, answer) in records.iter().zip(answers) {
+    pub(super) fn add(&mut self, records: &[Record], decisions: &[Decision]) {
+        for (record, decision) in records.iter().zip(decisions) {
             let one = Count { packets: 1, bytes: record.bytes.into() };
             self.outcomes[record.outcome.index()].add(one);
-            match answer {
-                Some(found) => self.hits[found.rule.slot()].add(one),
+            match decision.rule {
+                Some(rule) => self.hits[rule.slot()].add(one),
                 None if record.outcome.is_classified() => self.unmatched.add(one),
                 None => {}
             }

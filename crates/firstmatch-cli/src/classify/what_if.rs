@@ -4,17 +4,20 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::bail;
+use firstmatch_core::RuleId;
 use firstmatch_core::engines::registry::Settings;
+use firstmatch_core::live::META;
 use firstmatch_core::policy::Verdict;
-use firstmatch_core::{Match, RuleId};
 use firstmatch_net::wire::{self, Batch};
 use serde::Serialize;
 
 use super::csv;
-use super::stretch::{Engines, Feed, Packet, Stretch};
+use super::lookups::Lookups;
+use super::stretch::{Feed, Packet, Stretch};
 use super::tally::{Count, Tally};
 use super::timing::Streamed;
 use crate::args::ClassifyArgs;
+use crate::engines::Caches;
 use crate::rules::{self, Loaded};
 use crate::{engines, is_broken_pipe};
 
@@ -22,10 +25,9 @@ use crate::{engines, is_broken_pipe};
 pub(super) struct WhatIf {
     pub(super) loaded: Loaded,
     config: wire::Config,
-    engines: Engines,
+    lookups: Lookups,
     /// Batch for the packets of the current input.
     batch: Option<Batch>,
-    answers: Vec<Option<Match>>,
     /// Packets whose verdict changes, by rule and verdict before and after.
     changed: HashMap<[(Option<RuleId>, Verdict); 2], Count>,
     /// Packets by the rule that decides them.
@@ -85,20 +87,13 @@ impl WhatIf {
     /// Builds the default engine for other rules; `None` if that fails, and then the reason is shown.
     pub(super) fn new(loaded: Loaded, args: &ClassifyArgs) -> anyhow::Result<Option<Self>> {
         let config = loaded.wire_config(args.metadata)?;
-        let Some(lowered) = loaded.lower() else { return Ok(None) };
-        let Some(meta) = engines::named(engines::DEFAULT) else { bail!("there is no default engine") };
-        let built: Result<Vec<_>, _> = lowered.iter().map(|rules| (meta.build)(rules, &Settings::default())).collect();
-        let engines = match built {
-            Ok(engines) => engines,
-            Err(error) => {
-                loaded.build_error(&error, None);
-                return Ok(None);
-            }
+        let firewall = match engines::serve(&loaded, &META, &Settings::default(), &[], Caches::default()) {
+            Ok(firewall) => firewall,
+            Err(error) => return loaded.not_built(error, |_| None).map(|()| None),
         };
-        let engines = Engines::new(engines.into(), args.batch.into());
+        let lookups = Lookups::new(firewall, args.batch.into());
         let tally = Tally::new(loaded.file.rules.slots());
-        let (batch, answers, changed) = (None, Vec::new(), HashMap::new());
-        Ok(Some(Self { loaded, config, engines, batch, answers, changed, tally, csv: None }))
+        Ok(Some(Self { loaded, config, lookups, batch: None, changed: HashMap::new(), tally, csv: None }))
     }
 
     /// Prepares for the packets of another input of the run whose rules are `own`.
@@ -118,21 +113,19 @@ impl WhatIf {
         for (packet, record) in stretch.packets.iter().zip(stretch.batch.records()) {
             Packet::push(packet, batch, record.bytes);
         }
-        self.engines.classify(batch, &mut self.answers, &mut Streamed::default());
-        self.tally.add(batch.records(), &self.answers);
-        let both = stretch.batch.records().iter().zip(&stretch.answers).zip(batch.records().iter().zip(&self.answers));
-        for (number, ((before, &first), (after, &second))) in (stretch.first..).zip(both) {
-            let verdicts = [own.verdict(before.outcome, first), self.loaded.verdict(after.outcome, second)];
-            if verdicts[0] != verdicts[1] {
-                let rule = |answer: Option<Match>| answer.map(|found| found.rule);
-                let key = [(rule(first), verdicts[0]), (rule(second), verdicts[1])];
+        let decisions = self.lookups.decide(batch, &mut Streamed::default());
+        self.tally.add(batch.records(), decisions);
+        let both = stretch.decisions.iter().zip(decisions).zip(stretch.batch.records());
+        for (number, ((before, after), record)) in (stretch.first..).zip(both) {
+            if before.verdict != after.verdict {
+                let key = [before, after].map(|of| (of.rule, of.verdict));
                 let count = self.changed.entry(key).or_default();
-                count.add(Count { packets: 1, bytes: before.bytes.into() });
+                count.add(Count { packets: 1, bytes: record.bytes.into() });
                 if let Some(csv) = &mut self.csv {
                     let line = |side: Decided| side.line.map_or(String::new(), |line| line.to_string());
                     let lines = [line(Decided::new(own, key[0])), line(Decided::new(&self.loaded, key[1]))];
-                    let [number, bytes] = [number, before.bytes.into()].map(|number| number.to_string());
-                    let verdicts = verdicts.map(|verdict| verdict.to_string());
+                    let [number, bytes] = [number, record.bytes.into()].map(|number| number.to_string());
+                    let verdicts = key.map(|(_, verdict)| verdict.to_string());
                     match csv.row(&[&number, &bytes, &lines[0], &verdicts[0], &lines[1], &verdicts[1]]) {
                         Err(error) if is_broken_pipe(&error) => self.csv = None,
                         other => other?,

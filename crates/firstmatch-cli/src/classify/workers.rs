@@ -11,7 +11,8 @@ use firstmatch_net::source::SourceError;
 use firstmatch_net::systems::Step;
 use firstmatch_net::systems::copies::{self, Fetched};
 
-use super::stretch::{Engines, Reader, Stretch};
+use super::lookups::Lookups;
+use super::stretch::{Reader, Stretch};
 use super::tally::Tally;
 use super::timing::Streamed;
 
@@ -74,10 +75,10 @@ impl Shared {
     }
 }
 
-/// One worker: an engine's scratches, and its own counts, which it adds to the totals at its end.
+/// One worker: its lookups, and its own counts, which it adds to the totals at its end.
 struct Classify {
     shared: Arc<Shared>,
-    engines: Engines,
+    lookups: Lookups,
     tally: Tally,
     nanos: Streamed,
 }
@@ -85,8 +86,11 @@ struct Classify {
 impl Classify {
     fn work(&mut self, mut stretch: Stretch) -> Option<Stretch> {
         stretch.parse();
-        self.engines.classify(&stretch.batch, &mut stretch.answers, &mut self.nanos);
-        self.tally.add(stretch.batch.records(), &stretch.answers);
+        let decisions = self.lookups.decide(&stretch.batch, &mut self.nanos);
+        self.tally.add(stretch.batch.records(), decisions);
+        if self.shared.every == 1 {
+            stretch.keep_decisions(decisions);
+        }
         if stretch.number.is_multiple_of(self.shared.every) {
             return Some(stretch);
         }
@@ -97,7 +101,7 @@ impl Classify {
 
 impl Drop for Classify {
     fn drop(&mut self) {
-        self.tally.rule_cache = self.engines.rule_cache_counts();
+        self.tally.rule_cache = self.lookups.rule_cache_counts();
         let mut totals = lock(&self.shared.totals);
         totals.tally.add_all(&self.tally);
         totals.nanos.add_all(&self.nanos);
@@ -117,7 +121,7 @@ impl Workers {
     /// caller sleeps meanwhile.
     pub(super) fn start(
         count: usize,
-        engines: &Engines,
+        lookups: &Lookups,
         slots: usize,
         reader: Reader,
         empty: &Stretch,
@@ -130,12 +134,10 @@ impl Workers {
             totals: Mutex::new(Totals { tally: Tally::new(slots), nanos: Streamed::default() }),
             every: if all_needed { 1 } else { EVERY },
         });
-        let (classifiers, batch) = (Arc::clone(engines.classifiers()), engines.batch());
-        let own = Arc::clone(&shared);
+        let (lookups, own) = (lookups.maker(), Arc::clone(&shared));
         let classify = Step::new("classify", move |_: &Seat| {
-            let engines = Engines::new(Arc::clone(&classifiers), batch);
             let (tally, nanos) = (Tally::new(slots), Streamed::default());
-            let mut worker = Classify { shared: Arc::clone(&own), engines, tally, nanos };
+            let mut worker = Classify { shared: Arc::clone(&own), lookups: lookups(), tally, nanos };
             move |stretch| worker.work(stretch)
         });
         let own = Arc::clone(&shared);
