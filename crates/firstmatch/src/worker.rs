@@ -51,6 +51,7 @@ pub struct Decision {
 pub struct Worker {
     batch: Batch,
     lookups: Lookups,
+    decisions: Vec<Decision>,
 }
 
 /// Everything of a worker but its batch.
@@ -63,7 +64,6 @@ struct Lookups {
     by_row: Vec<Option<Match>>,
     /// Answers by packet.
     by_packet: Vec<Option<Match>>,
-    decisions: Vec<Decision>,
     policy: Policy,
     counter_shard: Option<CounterShard>,
     outcomes: [u64; Outcome::ALL.len()],
@@ -83,13 +83,12 @@ impl Worker {
             at_once: usize::MAX,
             by_row: Vec::new(),
             by_packet: Vec::new(),
-            decisions: Vec::new(),
             policy: inner.policy,
             counter_shard: None,
             outcomes: [0; Outcome::ALL.len()],
             generation: 0,
         };
-        Self { batch: inner.batch.clone(), lookups }
+        Self { batch: inner.batch.clone(), lookups, decisions: Vec::new() }
     }
 
     /// Sets the maximum number of packets of a lookup. Default: all of a batch.
@@ -253,15 +252,18 @@ impl Worker {
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn classify(&mut self) -> &[Decision] {
-        self.lookups.classify(&self.batch);
-        self.batch.clear();
-        &self.lookups.decisions
+        let Self { batch, lookups, decisions } = self;
+        decisions.clear();
+        decisions.reserve(batch.len());
+        lookups.classify(batch, |_, decision| decisions.push(decision));
+        batch.clear();
+        decisions
     }
 
-    /// Decides all packets of a batch that was filled elsewhere, perhaps on another thread, in the order in which they
-    /// came.
+    /// Decides all packets of a batch that was filled elsewhere, perhaps on another thread, and passes on each decision,
+    /// in the order in which the packets came.
     ///
-    /// The batch stays as it is. [`Firewall::batch`](crate::Firewall::batch) returns an empty one, but any batch for
+    /// Nothing is stored, and what `each` does not use is not looked up. The batch stays as it is. [`Firewall::batch`](crate::Firewall::batch) returns an empty one, but any batch for
     /// the same schemas will do.
     ///
     /// ```
@@ -269,20 +271,22 @@ impl Worker {
     /// let mut batch = firewall.batch();
     /// batch.push_frame(firstmatch::LinkType::Ethernet, &firstmatch::doc_frame(23), 60);
     /// let mut worker = firewall.worker();
-    /// assert_eq!(worker.classify_batch(&batch)[0].verdict, firstmatch::Verdict::Deny);
+    /// worker.classify_batch(&batch, |record, decision| {
+    ///     assert_eq!((record.bytes, decision.verdict), (60, firstmatch::Verdict::Deny));
+    /// });
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     ///
     /// # Panics
     /// If the batch has other schemas than the rules.
-    pub fn classify_batch(&mut self, batch: &Batch) -> &[Decision] {
+    #[inline]
+    pub fn classify_batch(&mut self, batch: &Batch, each: impl FnMut(&Record, Decision)) {
         let own = (0..self.batch.schemas()).map(|schema| self.batch.extractor(schema).schema());
         assert!(
             own.eq((0..batch.schemas()).map(|schema| batch.extractor(schema).schema())),
             "the schemas of the rules"
         );
-        self.lookups.classify(batch);
-        &self.lookups.decisions
+        self.lookups.classify(batch, each);
     }
 
     /// Returns for each schema the scratch of the [engine](crate::Builder::front) that answers before the base, if there
@@ -323,10 +327,11 @@ impl Worker {
 }
 
 impl Lookups {
-    fn classify(&mut self, batch: &Batch) {
-        let Self { reader, at_once, by_row, by_packet, decisions, policy, generation, counter_shard, outcomes } = self;
+    /// Decides all packets of a batch, in the order in which they came.
+    #[inline]
+    fn classify(&mut self, batch: &Batch, mut each: impl FnMut(&Record, Decision)) {
+        let Self { reader, at_once, by_row, by_packet, policy, generation, counter_shard, outcomes } = self;
         let records = batch.records();
-        decisions.clear();
         by_packet.clear();
         by_packet.resize(records.len(), None);
         reader.read(|mut snapshot| {
@@ -339,16 +344,15 @@ impl Lookups {
                     }
                 });
             }
-            let decide = |(record, &found): (&Record, &_)| {
+            for (record, &found) in records.iter().zip(&*by_packet) {
                 outcomes[record.outcome.index()] += 1;
-                Decision::of(record.outcome, found, policy, &snapshot)
-            };
-            decisions.extend(records.iter().zip(&*by_packet).map(decide));
+                each(record, Decision::of(record.outcome, found, policy, &snapshot));
+            }
         });
         if let Some(counter_shard) = counter_shard {
-            for (record, decision) in records.iter().zip(&*decisions) {
-                if let Some(rule) = decision.rule {
-                    counter_shard.add(rule, 1, record.bytes.into());
+            for (record, found) in records.iter().zip(&*by_packet) {
+                if let Some(found) = found.filter(|_| record.outcome.is_classified()) {
+                    counter_shard.add(found.rule, 1, record.bytes.into());
                 }
             }
         }

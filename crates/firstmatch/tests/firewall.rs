@@ -468,12 +468,13 @@ fn batches_are_filled_elsewhere() {
     [23, 80, 23].iter().for_each(|&port| _ = batch.push_frame(LinkType::Ethernet, &frame(port), 60));
     let mut worker = firewall.worker();
     for _ in 0..2 {
-        let verdicts: Vec<_> = worker.classify_batch(&batch).iter().map(|decision| decision.verdict).collect();
-        assert_eq!(verdicts, [Verdict::Deny, Verdict::Permit, Verdict::Deny]);
+        let mut seen = Vec::new();
+        worker.classify_batch(&batch, |record, decision| seen.push((record.bytes, decision.verdict)));
+        assert_eq!(seen, [Verdict::Deny, Verdict::Permit, Verdict::Deny].map(|verdict| (60, verdict)));
     }
     assert!(worker.is_empty() && worker.front_scratches().all(|scratch| scratch.is_none()));
     let other = Firewall::from_text("family ipv4\npermit\n").expect("good rules").batch();
-    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| worker.classify_batch(&other).len()));
+    let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| worker.classify_batch(&other, |_, _| ())));
     assert!(refused.is_err());
 }
 
