@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use firstmatch::{Decision, Firewall, Worker};
 use firstmatch_core::cache::rule;
-use firstmatch_net::wire::Batch;
+use firstmatch_net::wire::{Batch, Record};
 
 use super::timing::{STRETCH, Streamed, cpu_time};
 use crate::engines;
@@ -39,12 +39,11 @@ impl Lookups {
         all
     }
 
-    /// Decides every packet of a batch, and adds the time that this takes.
-    pub(super) fn decide(&mut self, batch: &Batch, timing: &mut Streamed) -> &[Decision] {
+    /// Decides every packet of a batch, passes on the decisions, and adds the time that this takes.
+    pub(super) fn decide(&mut self, batch: &Batch, timing: &mut Streamed, each: impl FnMut(&Record, Decision)) {
         let start = cpu_time();
-        let decisions = self.worker.classify_batch(batch);
+        self.worker.classify_batch(batch, each);
         timing.add(classified(batch), start);
-        decisions
     }
 
     /// Decides a short batch repeatedly, until all rounds together can be timed.
@@ -56,7 +55,7 @@ impl Lookups {
         let times = STRETCH.div_ceil(once);
         let start = cpu_time();
         for _ in 0..times {
-            black_box(self.worker.classify_batch(batch));
+            self.worker.classify_batch(batch, |_, decision| _ = black_box(decision.verdict));
         }
         timing.add(once * times, start);
     }

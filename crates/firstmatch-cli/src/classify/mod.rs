@@ -172,7 +172,7 @@ pub(crate) fn keys_of(loaded: &Loaded, path: &Path) -> anyhow::Result<Result<Vec
         Err(error) => return bad(error),
     };
     let mut reader = Reader::new(feed, &loaded.wire_config(None)?, 0);
-    let stretch = reader.stretch(rules, false);
+    let stretch = reader.stretch(rules, false, false);
     let mut stretch = stretch.with_context(|| format!("these rules cannot be applied to {name}"))?;
     let mut held = Vec::new();
     stretch.hold(&mut held);
@@ -315,7 +315,7 @@ impl Job<'_> {
         for other in self.what_if.iter_mut().chain(&mut self.audit) {
             other.begin(&reader.feed, self.loaded)?;
         }
-        let stretch = reader.stretch(rules, self.compares());
+        let stretch = reader.stretch(rules, self.compares(), self.compares() || self.csv.is_some());
         let mut stretch = stretch.with_context(|| format!("these rules cannot be applied to {name}"))?;
         let mut progress = Progress::new(&reader.feed.progress());
         let (reader, fault) = match self.workers {
@@ -349,11 +349,6 @@ impl Job<'_> {
         self.checker.is_some() || self.what_if.is_some() || self.audit.is_some()
     }
 
-    /// Whether every stretch is needed after it was counted.
-    fn needs_all(&self) -> bool {
-        self.compares() || self.csv.is_some() || self.held.is_some()
-    }
-
     /// Reads and classifies on this thread; returns the input with the error that ended it, if one did.
     fn stream_alone(
         &mut self,
@@ -361,7 +356,6 @@ impl Job<'_> {
         stretch: &mut Stretch,
         progress: &mut Progress,
     ) -> anyhow::Result<(Reader, Option<SourceError>)> {
-        let all_needed = self.needs_all();
         loop {
             match reader.read(stretch) {
                 Ok(true) => {}
@@ -369,11 +363,7 @@ impl Job<'_> {
                 Err(error) => return Ok((reader, Some(error))),
             }
             stretch.parse();
-            let decisions = self.lookups.decide(&stretch.batch, &mut self.nanos);
-            self.tally.add(stretch.batch.records(), decisions);
-            if all_needed {
-                stretch.keep_decisions(decisions);
-            }
+            stretch.decide(&mut self.lookups, &mut self.tally, &mut self.nanos);
             self.tally.rule_cache = self.lookups.rule_cache_counts();
             self.take(stretch)?;
             progress.show(reader.next_number());
@@ -389,7 +379,8 @@ impl Job<'_> {
         progress: &mut Progress,
     ) -> anyhow::Result<(Reader, Option<SourceError>)> {
         let slots = self.loaded.file.rules.slots();
-        let mut workers = Workers::start(count, &self.lookups, slots, reader, stretch, self.needs_all())?;
+        let all_needed = self.compares() || self.csv.is_some() || self.held.is_some();
+        let mut workers = Workers::start(count, &self.lookups, slots, reader, stretch, all_needed)?;
         while let Some(done) = workers.next()? {
             workers.give_back(std::mem::replace(stretch, done));
             if let Err(error) = self.take(stretch) {

@@ -42,7 +42,7 @@ pub(super) struct Report {
     /// All packets by verdict.
     verdicts: BTreeMap<String, u64>,
     pub(super) rule_hits: Vec<RuleHits>,
-    /// Nanoseconds per packet of the classifier alone; `null` if nothing was classified.
+    /// Nanoseconds per packet to look up, decide and count; `null` if nothing was classified.
     pub(super) ns_per_packet: Option<f64>,
     pub(super) timing: Timing,
     /// Packets per second from opening the input to its end. With one worker, the time of checking is left out, because

@@ -8,7 +8,9 @@ use firstmatch_core::{KeyBuf, Schema};
 use firstmatch_net::source::{Capture, Cut, Frames, Input, Progress, Rows, SourceError, Trace, TraceRecord};
 use firstmatch_net::wire::{self, Batch, Headers, LinkType, NoSource, Outcome};
 
-use super::timing::STRETCH;
+use super::lookups::Lookups;
+use super::tally::Tally;
+use super::timing::{STRETCH, Streamed};
 
 /// Source of packets for the schemas of a rule set.
 pub(super) enum Feed {
@@ -153,6 +155,7 @@ pub(super) struct Stretch {
     keep_packets: bool,
     /// Decision on each packet, if they are to be kept.
     pub(super) decisions: Vec<Decision>,
+    keep_decisions: bool,
     /// Number of the first packet, from 0.
     pub(super) first: u64,
     /// Number of the stretch, from 0, if several workers share the input.
@@ -176,7 +179,12 @@ impl Reader {
     }
 
     /// Returns an empty stretch for the packets that the source delivers.
-    pub(super) fn stretch(&self, rules: &RuleSet, keep_packets: bool) -> Result<Stretch, NoSource> {
+    pub(super) fn stretch(
+        &self,
+        rules: &RuleSet,
+        keep_packets: bool,
+        keep_decisions: bool,
+    ) -> Result<Stretch, NoSource> {
         let batch = self.feed.batch(&self.config, rules)?;
         Ok(Stretch {
             frames: Frames::default(),
@@ -184,6 +192,7 @@ impl Reader {
             packets: Vec::new(),
             keep_packets,
             decisions: Vec::new(),
+            keep_decisions,
             first: 0,
             number: 0,
         })
@@ -275,9 +284,18 @@ impl Stretch {
         }
     }
 
-    pub(super) fn keep_decisions(&mut self, decisions: &[Decision]) {
-        self.decisions.clear();
-        self.decisions.extend_from_slice(decisions);
+    /// Decides the packets and counts them.
+    pub(super) fn decide(&mut self, lookups: &mut Lookups, tally: &mut Tally, nanos: &mut Streamed) {
+        let Self { batch, decisions, keep_decisions, .. } = self;
+        decisions.clear();
+        if *keep_decisions {
+            lookups.decide(batch, nanos, |record, decision| {
+                tally.add(record, &decision);
+                decisions.push(decision);
+            });
+        } else {
+            lookups.decide(batch, nanos, |record, decision| tally.add(record, &decision));
+        }
     }
 
     /// Returns the places in the stretch of the packets that are classified.

@@ -40,15 +40,15 @@ impl Tally {
         }
     }
 
-    pub(super) fn add(&mut self, records: &[Record], decisions: &[Decision]) {
-        for (record, decision) in records.iter().zip(decisions) {
-            let one = Count { packets: 1, bytes: record.bytes.into() };
-            self.outcomes[record.outcome.index()].add(one);
-            match decision.rule {
-                Some(rule) => self.hits[rule.slot()].add(one),
-                None if record.outcome.is_classified() => self.unmatched.add(one),
-                None => {}
-            }
+    /// Counts a packet.
+    #[inline]
+    pub(super) fn add(&mut self, record: &Record, decision: &Decision) {
+        let one = Count { packets: 1, bytes: record.bytes.into() };
+        self.outcomes[record.outcome.index()].add(one);
+        match decision.rule {
+            Some(rule) => self.hits[rule.slot()].add(one),
+            None if record.outcome.is_classified() => self.unmatched.add(one),
+            None => {}
         }
     }
 

@@ -222,7 +222,7 @@ fn a_stretch_of_unknown_packets_ends() {
     let input = firstmatch_net::source::from_reader("x", Box::new(std::io::Cursor::new(bytes)), &Default::default());
     let feed = Feed::new(input.expect("a capture"), rules.schemas()).expect("a capture has no columns");
     let mut reader = Reader::new(feed, &Config::default(), 0);
-    let mut stretch = reader.stretch(&rules, false).expect("packets fill the 5-tuple");
+    let mut stretch = reader.stretch(&rules, false, false).expect("packets fill the 5-tuple");
     let mut lengths = Vec::new();
     while reader.read(&mut stretch).expect("the capture is whole") {
         stretch.parse();

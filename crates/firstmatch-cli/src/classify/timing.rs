@@ -1,4 +1,4 @@
-//! CPU time of the classifier alone, by thread.
+//! CPU time of the classifier without reading and parsing, by thread.
 //!
 //! Only stretches of at least 1,024 classified packets and passes of at least 4,096 are timed, because reading the
 //! clock takes as long as several packets.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::bail;
+use firstmatch::Decision;
 use firstmatch_core::RuleId;
 use firstmatch_core::engines::registry::Settings;
 use firstmatch_core::live::META;
@@ -26,6 +27,7 @@ pub(super) struct WhatIf {
     pub(super) loaded: Loaded,
     config: wire::Config,
     lookups: Lookups,
+    decisions: Vec<Decision>,
     /// Batch for the packets of the current input.
     batch: Option<Batch>,
     /// Packets whose verdict changes, by rule and verdict before and after.
@@ -93,7 +95,16 @@ impl WhatIf {
         };
         let lookups = Lookups::new(firewall, args.batch.into());
         let tally = Tally::new(loaded.file.rules.slots());
-        Ok(Some(Self { loaded, config, lookups, batch: None, changed: HashMap::new(), tally, csv: None }))
+        Ok(Some(Self {
+            loaded,
+            config,
+            lookups,
+            decisions: Vec::new(),
+            batch: None,
+            changed: HashMap::new(),
+            tally,
+            csv: None,
+        }))
     }
 
     /// Prepares for the packets of another input of the run whose rules are `own`.
@@ -113,9 +124,12 @@ impl WhatIf {
         for (packet, record) in stretch.packets.iter().zip(stretch.batch.records()) {
             Packet::push(packet, batch, record.bytes);
         }
-        let decisions = self.lookups.decide(batch, &mut Streamed::default());
-        self.tally.add(batch.records(), decisions);
-        let both = stretch.decisions.iter().zip(decisions).zip(stretch.batch.records());
+        self.decisions.clear();
+        self.lookups.decide(batch, &mut Streamed::default(), |record, decision| {
+            self.tally.add(record, &decision);
+            self.decisions.push(decision);
+        });
+        let both = stretch.decisions.iter().zip(&self.decisions).zip(stretch.batch.records());
         for (number, ((before, after), record)) in (stretch.first..).zip(both) {
             if before.verdict != after.verdict {
                 let key = [before, after].map(|of| (of.rule, of.verdict));

@@ -86,11 +86,7 @@ struct Classify {
 impl Classify {
     fn work(&mut self, mut stretch: Stretch) -> Option<Stretch> {
         stretch.parse();
-        let decisions = self.lookups.decide(&stretch.batch, &mut self.nanos);
-        self.tally.add(stretch.batch.records(), decisions);
-        if self.shared.every == 1 {
-            stretch.keep_decisions(decisions);
-        }
+        stretch.decide(&mut self.lookups, &mut self.tally, &mut self.nanos);
         if stretch.number.is_multiple_of(self.shared.every) {
             return Some(stretch);
         }
