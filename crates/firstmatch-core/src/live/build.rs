@@ -42,8 +42,8 @@ pub(super) fn first(
 
 /// Builds the part of one schema; `reserved` bytes of the budget are already taken.
 ///
-/// `reserved` includes the tombstones and overlay of this part. This function adds the bytes of the front, the
-/// base, its filters and its lists of regions. `before` describes the base that the new one replaces.
+/// `reserved` includes the tombstones and overlay of this part. This function adds the bytes of the front, the base,
+/// its filters and its lists of regions. `before` describes the base that the new one replaces.
 pub(super) fn new_part(
     set: &Lowered,
     config: &Config,
@@ -61,8 +61,11 @@ pub(super) fn new_part(
     *reserved += 2 * list.as_ref().map_or(0, |list| size_of_val(&**list) + list.bytes());
     let budget = Budget { run_bytes: if most == usize::MAX { most } else { most.saturating_sub(*reserved) } };
     let settings = Settings { budget, simd: config.simd, seed: config.seed, ..Settings::default() };
-    let front = config.front.as_ref().map(|front| front.build(set, settings, &config.limits));
-    let front = front.transpose()?.map(Arc::new);
+    let front = match config.front.as_ref().map(|front| front.build(set, settings, &config.limits)) {
+        // Rules that have changed are served without it rather than not at all.
+        Some(Err(_)) if before.is_some() => None,
+        front => front.transpose()?.map(Arc::new),
+    };
     *reserved += front.as_deref().map_or(0, FrontEngine::bytes);
     let needed = *reserved + Built::MOST_OWN_BYTES + ARC + size_of::<AnyBase>();
     let allowed = most.checked_sub(needed).ok_or_else(|| BuildError::bytes(needed, most))?;

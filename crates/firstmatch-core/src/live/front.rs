@@ -18,6 +18,8 @@ use crate::select::Limits;
 /// looked up in the base. So any engine serves rules that change: one of the
 /// [registry](crate::engines::registry::ENGINES), one behind a [cache](crate::cache), or one of the caller's own.
 ///
+/// If it cannot be built for rules that have changed, the base answers alone until a later rebuild can build it again.
+///
 /// The first batch of a reader after a rebuild builds a new scratch if the old one no longer fits. Only that allocates.
 ///
 /// ```

@@ -81,3 +81,36 @@ fn a_front_keeps_budget_limits_and_schema() {
     let option = Front::of(entry("linear"), &[("size".to_owned(), "7".to_owned())]);
     assert!(opened(option, Config::default()).expect_err("there is none").to_string().contains("no option `size`"));
 }
+
+/// Rules that outgrow a front are served without it, and with it again once they fit.
+#[test]
+fn rules_that_outgrow_a_front_stay_in_service() {
+    let front = Front::new("small", |rules, settings| match rules.by_rule().count() {
+        0..=3 => (entry("linear").build)(rules, settings),
+        more => Err(BuildError::bytes(more, 3)),
+    });
+    let (engines, mut writer) = opened(front.clone(), Config::default()).expect("three rules");
+    let mut scratch = engines[0].scratch();
+    let rebuild = |writer: &mut Writer| {
+        let rebuilt = writer.begin_rebuild().run().expect("the base fits");
+        writer.install(rebuilt).expect("the last");
+        engines[0].explain().front.is_some()
+    };
+    let mut transaction = writer.begin();
+    let spec = transaction.rules().iter().next().expect("three rules").spec.clone();
+    let added = transaction.insert(RuleSpec { priority: Priority(1), ..spec }).expect("it fits");
+    transaction.commit().expect("no budget");
+    for has_front in [true, false] {
+        assert_eq!(engines[0].explain().front.is_some(), has_front);
+        assert_eq!(slots(&engines[0], &mut scratch), [None, Some(3), Some(1), Some(1), Some(2), Some(2)]);
+        assert!(!rebuild(&mut writer));
+    }
+    let mut transaction = writer.begin();
+    transaction.remove(added).expect("it is live");
+    transaction.commit().expect("no budget");
+    assert!(rebuild(&mut writer));
+    assert_eq!(slots(&engines[0], &mut scratch), [None, Some(0), Some(1), Some(1), Some(2), Some(2)]);
+    let many = rules("family ipv4\ndeny dport 1\ndeny dport 2\ndeny dport 3\ndeny dport 4\n");
+    let error = open(many, &Config { front: Some(front), ..Config::default() }).expect_err("there is no engine before");
+    assert!(error.budget_exceeded());
+}
