@@ -101,7 +101,7 @@ impl Builder {
     /// # Errors
     /// If there is no engine of this name; the error lists the names.
     pub fn engine(mut self, name: &str) -> Result<Self, Error> {
-        (self.config.strategy, self.config.front) = (Strategy::default(), None);
+        (self.config.strategy, self.config.ipv6_strategy, self.config.front) = Default::default();
         if let Some(&kind) = Kind::ALL.iter().find(|kind| kind.name() == name) {
             self.config.strategy = Strategy::Force(kind);
         } else if let Some(entry) = ENGINES.iter().find(|entry| entry.name == name) {

@@ -263,8 +263,9 @@ impl Worker {
     /// Decides all packets of a batch that was filled elsewhere, perhaps on another thread, and passes on each decision,
     /// in the order in which the packets came.
     ///
-    /// Nothing is stored, and what `each` does not use is not looked up. The batch stays as it is. [`Firewall::batch`](crate::Firewall::batch) returns an empty one, but any batch for
-    /// the same schemas will do.
+    /// Nothing is stored, and what `each` does not use is not looked up. A commit may wait until `each` has returned for
+    /// the last time, so `each` must not commit changes of these rules itself. The batch stays as it is.
+    /// [`Firewall::batch`](crate::Firewall::batch) returns an empty one, but any batch for the same schemas will do.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
