@@ -50,14 +50,14 @@ pub struct Decision {
 #[derive(Debug)]
 pub struct Worker {
     batch: Batch,
+    reader: BatchReader,
     lookups: Lookups,
     decisions: Vec<Decision>,
 }
 
-/// Everything of a worker but its batch.
+/// State of lookups and of what is counted.
 #[derive(Debug)]
 struct Lookups {
-    reader: BatchReader,
     /// Maximum number of packets of a lookup.
     at_once: usize,
     /// Answers to the rows of one schema, if packets have rows of several schemas or none.
@@ -79,7 +79,6 @@ impl Worker {
 
     pub(crate) fn without_counters(inner: &Inner) -> Self {
         let lookups = Lookups {
-            reader: inner.handle.reader(),
             at_once: usize::MAX,
             by_row: Vec::new(),
             by_packet: Vec::new(),
@@ -88,7 +87,8 @@ impl Worker {
             outcomes: [0; Outcome::ALL.len()],
             generation: 0,
         };
-        Self { batch: inner.batch.clone(), lookups, decisions: Vec::new() }
+        let (batch, reader) = (inner.batch.clone(), inner.handle.reader());
+        Self { batch, reader, lookups, decisions: Vec::new() }
     }
 
     /// Sets the maximum number of packets of a lookup. Default: all of a batch.
@@ -252,10 +252,13 @@ impl Worker {
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn classify(&mut self) -> &[Decision] {
-        let Self { batch, lookups, decisions } = self;
+        let Self { batch, reader, lookups, decisions } = self;
         decisions.clear();
-        decisions.reserve(batch.len());
-        lookups.classify(batch, |_, decision| decisions.push(decision));
+        reader.read(|mut snapshot| {
+            lookups.find(batch, &mut snapshot);
+            decisions.extend(lookups.decide(batch.records(), &snapshot));
+        });
+        lookups.count(batch.records());
         batch.clear();
         decisions
     }
@@ -281,13 +284,19 @@ impl Worker {
     /// # Panics
     /// If the batch has other schemas than the rules.
     #[inline]
-    pub fn classify_batch(&mut self, batch: &Batch, each: impl FnMut(&Record, Decision)) {
+    pub fn classify_batch(&mut self, batch: &Batch, mut each: impl FnMut(&Record, Decision)) {
         let own = (0..self.batch.schemas()).map(|schema| self.batch.extractor(schema).schema());
         assert!(
             own.eq((0..batch.schemas()).map(|schema| batch.extractor(schema).schema())),
             "the schemas of the rules"
         );
-        self.lookups.classify(batch, each);
+        let (reader, lookups, records) = (&mut self.reader, &mut self.lookups, batch.records());
+        reader.read(|mut snapshot| {
+            lookups.find(batch, &mut snapshot);
+            let decided = records.iter().zip(lookups.decide(records, &snapshot));
+            decided.for_each(|(record, decision)| each(record, decision));
+        });
+        lookups.count(records);
     }
 
     /// Returns for each schema the scratch of the [engine](crate::Builder::front) that answers before the base, if there
@@ -296,7 +305,7 @@ impl Worker {
     /// For example, [`RuleCache::counts`](firstmatch_core::cache::rule::RuleCache::counts) reads the counts of a cache
     /// there.
     pub fn front_scratches(&self) -> impl Iterator<Item = Option<&Scratch>> {
-        self.lookups.reader.front_scratches()
+        self.reader.front_scratches()
     }
 
     /// Number of packets that this worker has classified with an outcome.
@@ -328,33 +337,40 @@ impl Worker {
 }
 
 impl Lookups {
-    /// Decides all packets of a batch, in the order in which they came.
+    /// Finds the rule that matches each packet of a batch.
     #[inline]
-    fn classify(&mut self, batch: &Batch, mut each: impl FnMut(&Record, Decision)) {
-        let Self { reader, at_once, by_row, by_packet, policy, generation, counter_shard, outcomes } = self;
-        let records = batch.records();
+    fn find(&mut self, batch: &Batch, snapshot: &mut Snapshot<'_>) {
+        let Self { at_once, by_row, by_packet, generation, .. } = self;
+        *generation = snapshot.generation();
         by_packet.clear();
-        by_packet.resize(records.len(), None);
-        reader.read(|mut snapshot| {
-            *generation = snapshot.generation();
-            for schema in 0..batch.schemas() {
-                batch.look_up(schema, by_row, by_packet, |keys, found| {
-                    for (index, found) in found.chunks_mut(*at_once).enumerate() {
-                        let from = index * *at_once;
-                        snapshot.improve(schema, &keys.slice(from, from + found.len()), found);
-                    }
-                });
-            }
-            for (record, &found) in records.iter().zip(&*by_packet) {
-                outcomes[record.outcome.index()] += 1;
-                each(record, Decision::of(record.outcome, found, policy, &snapshot));
-            }
-        });
-        if let Some(counter_shard) = counter_shard {
-            for (record, found) in records.iter().zip(&*by_packet) {
-                if let Some(found) = found.filter(|_| record.outcome.is_classified()) {
-                    counter_shard.add(found.rule, 1, record.bytes.into());
+        by_packet.resize(batch.len(), None);
+        for schema in 0..batch.schemas() {
+            batch.look_up(schema, by_row, by_packet, |keys, found| {
+                for (index, found) in found.chunks_mut(*at_once).enumerate() {
+                    let from = index * *at_once;
+                    snapshot.improve(schema, &keys.slice(from, from + found.len()), found);
                 }
+            });
+        }
+    }
+
+    /// Returns the decisions on the packets of the batch, in the order in which they came.
+    #[inline]
+    fn decide(&mut self, records: &[Record], snapshot: &Snapshot<'_>) -> impl Iterator<Item = Decision> {
+        let Self { by_packet, policy, outcomes, .. } = self;
+        records.iter().zip(&*by_packet).map(|(record, &found)| {
+            outcomes[record.outcome.index()] += 1;
+            Decision::of(record.outcome, found, policy, snapshot)
+        })
+    }
+
+    /// Counts the packets of the batch for their rules, if anybody wants to know.
+    #[inline]
+    fn count(&mut self, records: &[Record]) {
+        let Some(counter_shard) = &mut self.counter_shard else { return };
+        for (record, found) in records.iter().zip(&self.by_packet) {
+            if let Some(found) = found {
+                counter_shard.add(found.rule, 1, record.bytes.into());
             }
         }
     }
