@@ -86,6 +86,8 @@ static void options_are_kept_or_refused(void) {
     options.flags = FIRSTMATCH_COUNTERS | FIRSTMATCH_REBUILD_BY_CALLER | FIRSTMATCH_ALL_FIELDS;
     options.engine = "linear";
     OK(firstmatch_firewall_release(build("permit\n", &options)));
+    options.engine = "hypercuts";
+    OK(firstmatch_firewall_release(build("permit\n", &options)));
     options.engine = "none";
     CODE(FIRSTMATCH_UNSUPPORTED, firstmatch_firewall_from_text("permit\n", 7, &options, &firewall, &error));
     CHECK(strstr(firstmatch_error_message(error), "linear") != NULL);
