@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::attached::Attachments;
 use super::config::Config;
 use super::facts::Shared;
-use super::front::FrontEngine;
+use super::front::{Front, FrontEngine};
 use super::left_right::ARC;
 use super::snapshot::{Built, Part, State};
 use crate::engine::budget::Budget;
@@ -50,6 +50,25 @@ pub(super) fn new_part(
     reserved: &mut usize,
     before: Option<&Before>,
 ) -> Result<Part, BuildError> {
+    let (front, taken) = (config.front.as_ref(), *reserved);
+    match part_behind(front, set, config, reserved, before) {
+        // Rules that have changed are served without a front rather than not at all.
+        Err(_) if front.is_some() && before.is_some() => {
+            *reserved = taken;
+            part_behind(None, set, config, reserved, before)
+        }
+        part => part,
+    }
+}
+
+/// Builds the part of one schema behind this front, or behind none.
+fn part_behind(
+    front: Option<&Front>,
+    set: &Lowered,
+    config: &Config,
+    reserved: &mut usize,
+    before: Option<&Before>,
+) -> Result<Part, BuildError> {
     let (level, most) = (Level::choose(config.simd)?, config.budget.run_bytes);
     let list = config.overlaps.then(|| {
         let own = size_of::<RegionList>();
@@ -61,11 +80,7 @@ pub(super) fn new_part(
     *reserved += 2 * list.as_ref().map_or(0, |list| size_of_val(&**list) + list.bytes());
     let budget = Budget { run_bytes: if most == usize::MAX { most } else { most.saturating_sub(*reserved) } };
     let settings = Settings { budget, simd: config.simd, seed: config.seed, ..Settings::default() };
-    let front = match config.front.as_ref().map(|front| front.build(set, settings, &config.limits)) {
-        // Rules that have changed are served without it rather than not at all.
-        Some(Err(_)) if before.is_some() => None,
-        front => front.transpose()?.map(Arc::new),
-    };
+    let front = front.map(|front| front.build(set, settings, &config.limits)).transpose()?.map(Arc::new);
     *reserved += front.as_deref().map_or(0, FrontEngine::bytes);
     let needed = *reserved + Built::MOST_OWN_BYTES + ARC + size_of::<AnyBase>();
     let allowed = most.checked_sub(needed).ok_or_else(|| BuildError::bytes(needed, most))?;

@@ -124,7 +124,7 @@ impl Engine {
             candidates: built.choice.candidates.clone(),
             compared: built.choice.compared,
             is_over_defaults: built.choice.is_over_defaults,
-            front: built.front.as_deref().map(FrontEngine::described),
+            front: built.front.as_deref().map(|front| (front.name(), front.stats().clone())),
             in_place: facts.in_place,
             dead: facts.dead,
             overlay: facts.overlay_rules,
@@ -145,16 +145,16 @@ impl Engine {
 
     fn stats_of(&self, known: &Known, built: &Built, base: &Stats) -> Stats {
         let of = &known.part;
-        let front = built.front.as_deref().map(|front| front.described().1);
-        let (first, tables) = front.as_ref().map_or((base, 0), |front| (front, front.tables));
+        let front = built.front.as_deref().map(FrontEngine::stats);
+        let (first, tables) = front.map_or((base, 0), |front| (front, front.tables));
         // A key whose answer is dead is looked up again.
-        let times = usize::from(of.dead > 0);
+        let again = usize::from(of.dead > 0);
         let mut stats = Stats {
             rules: of.rules,
             regions: base.regions - of.dead_regions + of.overlay_regions,
             tables: tables + base.tables + of.overlay_tables,
-            worst_tests: first.worst_tests + times * base.worst_tests + of.overlay_tests,
-            worst_lines: first.worst_lines + times * base.worst_lines + of.overlay_lines,
+            worst_tests: first.worst_tests + again * base.worst_tests + of.overlay_tests,
+            worst_lines: first.worst_lines + again * base.worst_lines + of.overlay_lines,
             longest_bucket: first.longest_bucket.max(base.longest_bucket).max(of.overlay_longest),
             overflow: base.overflow + of.overlay_overflow,
             keeps_shadowed: true,

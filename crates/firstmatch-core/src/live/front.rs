@@ -18,7 +18,7 @@ use crate::select::Limits;
 /// looked up in the base. So any engine serves rules that change: one of the
 /// [registry](crate::engines::registry::ENGINES), one behind a [cache](crate::cache), or one of the caller's own.
 ///
-/// If it cannot be built for rules that have changed, the base answers alone until a later rebuild can build it again.
+/// If it has no room or cannot be built for rules that have changed, the base answers alone until a later rebuild can build it again.
 ///
 /// The first batch of a reader after a rebuild builds a new scratch if the old one no longer fits. Only that allocates.
 ///
@@ -82,9 +82,12 @@ impl Front {
         if engine.schema() != set.schema() {
             return Err(BuildError::refused(format!("the engine {} is for other fields than the rules", self.name)));
         }
-        let (stats, front) = (engine.stats(), FrontEngine { name: self.name, engine });
+        let mut stats = engine.stats();
+        stats.bytes.shrink_to_fit();
+        stats.counts = NamedCounts::default();
         let kept = limits.check(stats.worst_lines, stats.worst_tests);
         kept.map_err(|(cap, needed, allowed)| BuildError::limit(cap, needed, allowed))?;
+        let front = FrontEngine { name: self.name, engine, stats };
         let bytes = front.bytes();
         if bytes > run_bytes { Err(BuildError::bytes(bytes, run_bytes)) } else { Ok(front) }
     }
@@ -102,6 +105,8 @@ impl fmt::Debug for Front {
 pub(super) struct FrontEngine {
     name: &'static str,
     engine: Box<dyn Classifier>,
+    /// Statistics of the engine, which stay the same and may take long to compute.
+    stats: Stats,
 }
 
 impl FrontEngine {
@@ -112,9 +117,13 @@ impl FrontEngine {
         self.engine.scratch()
     }
 
-    /// Returns the name and the statistics of the engine.
-    pub(super) fn described(&self) -> (&'static str, Stats) {
-        (self.name, self.engine.stats())
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the statistics of the engine, without open counts.
+    pub(super) fn stats(&self) -> &Stats {
+        &self.stats
     }
 
     /// Improves every key over the rules that the engine was built from.
@@ -135,6 +144,7 @@ impl FrontEngine {
 
     /// Returns the heap bytes of the struct and the engine.
     pub(super) fn bytes(&self) -> usize {
-        Self::OWN_BYTES + size_of_val(&*self.engine) + self.engine.stats().total_bytes()
+        let parts = self.stats.bytes.capacity() * size_of::<(&str, usize)>();
+        Self::OWN_BYTES + parts + size_of_val(&*self.engine) + self.stats.total_bytes()
     }
 }

@@ -54,8 +54,8 @@
 //! [forced](Strategy::Force), or [nothing](Strategy::FirstFit) is compared at all, so that the same rules always have
 //! the same base.
 //!
-//! A [`Front`] may answer before the base: an engine of the caller's choice, built over the same rules. The base is then
-//! asked only for keys whose answer has a tombstone.
+//! A [`Front`] may answer before the base: an engine of the caller's choice, built over the same rules. The base is
+//! then asked only for keys whose answer has a tombstone.
 //!
 //! ## Changes
 //! `bit_select` changes *in place*, in the idle replica. Rules that it cannot take, and rules inserted into another
@@ -95,8 +95,7 @@
 //! with each replica. So they neither wait for the writer nor delay it.
 //!
 //! # Layout in memory
-//! Readers share, each in two replicas:
-//! - the front, if there is one;
+//! Readers share the front, if there is one, and in two replicas:
 //! - the base, whose second replica exists once it has changed in place, if the budget has room for that;
 //! - tombstones: one bit per slot, and one per position in the base (a rule of `bit_select`, a region of `linear`, a
 //!   product of `bit_vector`, a slot of TupleMerge);

@@ -90,11 +90,12 @@ impl Built {
         ARC + size_of::<Self>() + CANDIDATES + MOST_PARTS * size_of::<(&str, usize)>();
 }
 
-/// Rules of one schema: front, base, tombstones, overlay, filter and, if searches for overlaps need it, the list of regions.
+/// Rules of one schema: front, base, tombstones, overlay, filter and, if searches for overlaps need it, the list of
+/// regions.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) built: Arc<Built>,
-    /// The engine that answers before the base, which both replicas share.
+    /// The front of `built`, once more for lookups: a load less. Both replicas share it.
     pub(super) front: Option<Arc<FrontEngine>>,
     /// The base; both replicas share it until something in it changes.
     pub(super) base: Arc<AnyBase>,

@@ -1,11 +1,15 @@
 //! Engines that answer before the base: which are refused, and caches among them.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
 use super::*;
 use crate::cache::{flow, rule};
 use crate::engine::budget::Budget;
 use crate::engine::entry::Entry;
 use crate::engines::registry::ENGINES;
 use crate::error::BuildError;
+use crate::key::Keys;
 
 const RULES: &str = "family ipv4\ndeny dport 1\ndeny dport { 1, 2, 3 }\npermit dport { 2, 4, 5 }\n";
 
@@ -80,6 +84,83 @@ fn a_front_keeps_budget_limits_and_schema() {
     assert_eq!(error, "the engine other is for other fields than the rules");
     let option = Front::of(entry("linear"), &[("size".to_owned(), "7".to_owned())]);
     assert!(opened(option, Config::default()).expect_err("there is none").to_string().contains("no option `size`"));
+}
+
+/// Engine that counts how often its statistics are asked for.
+#[derive(Debug)]
+struct Asked(crate::engines::linear::Linear, Arc<AtomicUsize>);
+
+impl engine::Engine for Asked {
+    type Scratch = ();
+
+    fn schema(&self) -> &Schema {
+        engine::Engine::schema(&self.0)
+    }
+
+    fn new_scratch(&self) {}
+
+    fn stats(&self) -> engine::Stats {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        engine::Engine::stats(&self.0)
+    }
+
+    fn improve(&self, (): &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        engine::Engine::improve(&self.0, &mut (), keys, best);
+    }
+}
+
+/// Statistics may take as long as a walk of the engine, so neither commits nor queries ask for them.
+#[test]
+fn the_statistics_of_a_front_are_asked_for_once() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&asked);
+    let front = Front::new("asked", move |rules, _| {
+        let linear = crate::engines::linear::Linear::build(rules, &Default::default())?;
+        Ok(Box::new(Asked(linear, Arc::clone(&counter))))
+    });
+    let budget = Budget { run_bytes: 1 << 20 };
+    let (engines, mut writer) = opened(front, Config { budget, ..Config::default() }).expect("there is room");
+    for _ in 0..3 {
+        let first = writer.rules().iter().next().expect("more rules").id;
+        let mut transaction = writer.begin();
+        transaction.remove(first).expect("it is live");
+        transaction.commit().expect("there is room");
+        assert_eq!(engines[0].explain().front.map(|(_, stats)| stats.rules), Some(3));
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+/// A base that has no room beside a front for rules that have changed serves them alone.
+#[test]
+fn a_rebuild_gives_the_room_of_a_front_to_the_base() {
+    let set = || rules(&(0..20).fold("family ipv4\n".to_owned(), |text, port| format!("{text}deny dport {port}\n")));
+    // Returns what serves 399 rules after a rebuild, an error if it fails, `None` if they cannot be inserted before it.
+    let rebuilt = |front, run_bytes| {
+        let (budget, overlay, strategy) = (Budget { run_bytes }, Some(500), Strategy::FirstFit);
+        let config = Config { budget, front, overlay, strategy, in_place: Some(0), seed: Some(1), ..Config::default() };
+        let (engines, mut writer) = open(set(), &config).ok()?;
+        let spec = writer.rules().iter().next().expect("twenty rules").spec.clone();
+        let mut transaction = writer.begin();
+        for priority in 1..380 {
+            transaction.insert(RuleSpec { priority: Priority(priority), ..spec.clone() }).expect("it fits");
+        }
+        transaction.commit().ok()?;
+        let rebuilt = writer.begin_rebuild().run();
+        Some(rebuilt.map(|rebuilt| {
+            writer.install(rebuilt).expect("the last");
+            engines[0].explain()
+        }))
+    };
+    let mut was_left_out = false;
+    for run_bytes in (20_000..400_000).step_by(4_000) {
+        let front = Some(Front::of(entry("linear"), &[]));
+        if let (Some(Ok(alone)), Some(with)) = (rebuilt(None, run_bytes), rebuilt(front, run_bytes)) {
+            let with = with.unwrap_or_else(|error| panic!("{run_bytes}: {error}, but {alone}"));
+            assert!(with.bytes <= run_bytes && with.rules == 399, "{run_bytes}: {with}");
+            was_left_out |= with.front.is_none();
+        }
+    }
+    assert!(was_left_out, "each budget has room for both");
 }
 
 /// Rules that outgrow a front are served without it, and with it again once they fit.
