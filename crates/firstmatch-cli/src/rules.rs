@@ -197,8 +197,8 @@ impl Loaded {
         self.fault_on(line, message.strip_prefix(&own).unwrap_or(&message).to_owned(), None);
     }
 
-    /// Shows why rules could not be served, with the remedy that `help` finds, or returns the error if no rule or limit is
-    /// the reason.
+    /// Shows why rules could not be served, with the remedy that `help` finds, or returns the error if no rule or limit
+    /// is the reason.
     pub(crate) fn not_built(
         &self,
         error: firstmatch::Error,

@@ -85,8 +85,8 @@ impl Builder {
         self
     }
 
-    /// Sets the engine by its name, such as `bit_select` or `hypercuts`. Default: `meta`, which takes the one that suits
-    /// the rules, by measuring.
+    /// Sets the engine by its name, such as `bit_select` or `hypercuts`. Default: `meta`, which takes the one that
+    /// suits the rules, by measuring.
     ///
     /// An engine that cannot be the base of changing rules becomes a [front](Builder::front).
     ///

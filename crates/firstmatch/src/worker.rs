@@ -299,8 +299,8 @@ impl Worker {
         lookups.count(records);
     }
 
-    /// Returns for each schema the scratch of the [engine](crate::Builder::front) that answers before the base, if there
-    /// is one.
+    /// Returns for each schema the scratch of the [engine](crate::Builder::front) that answers before the base, if
+    /// there is one.
     ///
     /// For example, [`RuleCache::counts`](firstmatch_core::cache::rule::RuleCache::counts) reads the counts of a cache
     /// there.

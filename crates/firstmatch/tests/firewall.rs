@@ -450,6 +450,21 @@ fn every_engine_by_name_serves_rules_that_change() {
     }
 }
 
+/// The engine that is named last is the only one.
+#[test]
+fn a_name_replaces_the_engine_before() {
+    let engines = |names: [&str; 2]| {
+        let named = names.iter().fold(Firewall::builder(), |builder, name| builder.engine(name).expect("it is known"));
+        named.build("family ipv4\npermit tcp\n").expect("no limit").engines().remove(0)
+    };
+    let last = engines(["rfc", "tuplemerge"]);
+    assert_eq!((last.kind, last.asked, last.front), (live::Kind::TupleMerge, Some(live::Kind::TupleMerge), None));
+    let last = engines(["tuplemerge", "rfc"]);
+    assert_eq!((last.asked, last.front.map(|(name, _)| name)), (None, Some("rfc")));
+    let last = engines(["rfc", "meta"]);
+    assert_eq!((last.asked, last.front), (None, None));
+}
+
 /// Rules for IPv6 may have another base than those for IPv4.
 #[test]
 fn families_have_bases_of_their_own() {
