@@ -17,6 +17,8 @@ impl StepCounter {
 }
 
 impl Observer for &StepCounter {
+    const COUNTS: bool = true;
+
     fn saw(self, step: Step) {
         let count = &self.0[step as usize];
         count.set(count.get() + 1);

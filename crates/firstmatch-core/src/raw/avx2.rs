@@ -37,11 +37,6 @@ impl Avx2 {
 /// Whether the machine has been seen to have all features.
 static SEEN: AtomicBool = AtomicBool::new(false);
 
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn compiled_for_avx2<K: Kernel>(token: Avx2, kernel: K) {
-    kernel.run(token);
-}
-
 #[inline(always)]
 fn load8(words: &[u32; 8]) -> __m256i {
     // SAFETY: an unaligned load of the 32 bytes behind the reference; AVX is there, an `Avx2` token exists in every
@@ -159,8 +154,13 @@ impl Gather for Avx2 {
 impl Isa for Avx2 {
     #[inline(always)]
     fn vectorize<K: Kernel>(self, kernel: K) {
-        // SAFETY: the token proves that the machine has the features `compiled_for_avx2` is compiled for.
-        unsafe { compiled_for_avx2(self, kernel) }
+        // SAFETY: the token proves that the machine has the features.
+        unsafe { kernel.run_avx2(self) }
+    }
+
+    #[inline(always)]
+    fn call<T>(self, step: impl FnOnce() -> T) -> T {
+        step()
     }
 
     #[inline(always)]

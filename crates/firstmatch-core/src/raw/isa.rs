@@ -11,6 +11,12 @@ pub(crate) trait Isa: Gather + Lanes {
     /// Runs a kernel that is compiled for this set.
     fn vectorize<K: Kernel>(self, kernel: K);
 
+    /// Runs a step of a lookup: without vectors in a function of its own, otherwise inlined.
+    ///
+    /// Without vectors a step of many operations takes much longer than a call. A kernel that inlines it in several
+    /// places takes long to compile.
+    fn call<T>(self, step: impl FnOnce() -> T) -> T;
+
     /// Whether a key lies in a region.
     ///
     /// `entry` holds `lo` of `key_words` words, then `hi` (nowhere below `lo`), then at least as many more words as
@@ -158,7 +164,26 @@ impl Probes {
 ///
 /// Implementations must be `#[inline(always)]` all the way down, because a function that is not inlined is compiled
 /// without the instruction set.
-pub(crate) trait Kernel {
+pub(crate) trait Kernel: Sized {
     /// Runs the computation with the operations of `isa`.
     fn run<I: Isa>(self, isa: I);
+
+    /// Runs the computation compiled for AVX2.
+    ///
+    /// It is a method, so that the compiler places it beside the kernel and compiles engines side by side. A function
+    /// of this module that took a kernel would be compiled with those of all other engines, one after another.
+    ///
+    /// # Safety
+    /// The machine must have the features, as the token of AVX2 proves.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    unsafe fn run_avx2<I: Isa>(self, isa: I) {
+        self.run(isa);
+    }
+
+    /// Runs the computation in a function of its own, so that no other path sets up its stack.
+    #[inline(never)]
+    fn run_apart<I: Isa>(self, isa: I) {
+        self.run(isa);
+    }
 }

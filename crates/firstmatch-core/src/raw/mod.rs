@@ -123,13 +123,26 @@ pub(crate) fn dispatch(level: Level, kernel: impl Kernel) {
     dispatch_scalar(kernel);
 }
 
+/// Runs a kernel with vectors on processors that may have them, and without on others.
+///
+/// So the kernel is compiled once. Another kernel must serve x86-64 machines at [`Level::Scalar`].
+///
+/// # Panics
+/// If the machine is an x86-64 without [`Level::Avx2`].
+#[inline(always)]
+pub(crate) fn dispatch_vectors(kernel: impl Kernel) {
+    #[cfg(target_arch = "x86_64")]
+    avx2::Avx2::detect().expect("the level is available").vectorize(kernel);
+    #[cfg(not(target_arch = "x86_64"))]
+    dispatch_scalar(kernel);
+}
+
 /// Runs a kernel without vectors, as every machine can.
 ///
-/// Counted lookups use it: their kernels are then compiled for one level alone. The function is not inlined, so that
-/// the vector path sets up no stack for it.
-#[inline(never)]
+/// Counted lookups use it: their kernels are then compiled for one level alone.
+#[inline(always)]
 pub(crate) fn dispatch_scalar(kernel: impl Kernel) {
-    scalar::Scalar.vectorize(kernel);
+    kernel.run_apart(scalar::Scalar);
 }
 
 /// Runs a kernel at a level that this machine has, as [`Level::best`] says.

@@ -10,7 +10,8 @@ use super::tree::TreeView;
 pub(super) struct Scalar;
 
 impl Gather for Scalar {
-    #[inline(always)]
+    /// It is not inlined, because lookups without vectors have many calls, each of which would take time to compile.
+    #[inline(never)]
     fn gather(self, word: u64, mask: u64) -> u64 {
         gather(word, mask)
     }
@@ -20,6 +21,11 @@ impl Isa for Scalar {
     #[inline(always)]
     fn vectorize<K: Kernel>(self, kernel: K) {
         kernel.run(self);
+    }
+
+    #[inline(never)]
+    fn call<T>(self, step: impl FnOnce() -> T) -> T {
+        step()
     }
 
     #[inline(always)]
@@ -81,7 +87,7 @@ impl Isa for Scalar {
         entries: &mut [[u32; 8]],
     ) {
         for (entry, row) in entries.as_flattened_mut().iter_mut().zip(rows.as_flattened()) {
-            let [low, high] = [0, 1].map(|at| gather(words(row)[at], masks[at]));
+            let [low, high] = [0, 1].map(|at| self.gather(words(row)[at], masks[at]));
             *entry = table[(low | high << masks[0].count_ones()) as usize];
         }
     }

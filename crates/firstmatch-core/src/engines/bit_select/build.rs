@@ -91,7 +91,7 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
     BitSelect {
         schema: set.schema().clone(),
         level,
-        columns: Kind::of(&shape, set.schema().stride()),
+        columns: Kind::of(&shape, set.schema().stride(), level),
         shape,
         trees: trees.into(),
         has_overflow_tree: false,

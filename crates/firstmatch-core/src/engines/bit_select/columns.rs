@@ -4,10 +4,12 @@ use super::block::{BITS, BLOCK as REGIONS, Shape, is_rank};
 use super::layout::{EMPTY, Entry, Node, Tree};
 use crate::engine::selector::{Selector, pair};
 use crate::engine::tombstones::LiveRules;
-use crate::raw::{Isa, LINE_WORDS, word};
+use crate::raw::{Isa, LINE_WORDS, Level, word};
 
 /// Number of keys in flight.
 pub(super) const CHUNK: usize = 32;
+/// Number of trees whose roots are passed together.
+pub(super) const TOGETHER: usize = 4;
 /// Table entry of each key of a chunk.
 pub(super) type Entries = [Entry; CHUNK];
 
@@ -21,8 +23,14 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Returns the form of the columns, for keys of `key_words` words.
-    pub(super) fn of(shape: &Shape, key_words: usize) -> Self {
+    /// Returns the form of the columns, for keys of `key_words` words and lookups at `level`.
+    ///
+    /// Where a processor may have vectors, lookups without them take the general form. They are for tests and for old
+    /// machines, so that compiling them once is enough.
+    pub(super) fn of(shape: &Shape, key_words: usize, level: Level) -> Self {
+        if cfg!(target_arch = "x86_64") && level == Level::Scalar {
+            return Self::Any;
+        }
         let plain4 = || Plain4::of(shape, key_words).map(Self::Plain4);
         let wide4 = || Wide4::of(shape, key_words).map(Self::Wide4);
         let plain6 = || Plain6::of(shape, key_words).map(Self::Plain6);
@@ -34,6 +42,11 @@ impl Kind {
 ///
 /// Its methods return values that are constant for the commonest schemas, so that little is checked for these.
 pub(super) trait Columns: Copy {
+    /// Whether lookups are compiled for each number of trees; otherwise they loop over the trees.
+    ///
+    /// In the general form that takes longer to compile than all else, and loops are no slower there.
+    const EACH_COUNT: bool;
+
     /// Keys that a lookup takes through the trees together.
     type Chunk<'k>: Copy;
 
@@ -69,6 +82,8 @@ pub(super) trait Columns: Copy {
 }
 
 impl Columns for &Shape {
+    const EACH_COUNT: bool = false;
+
     type Chunk<'k> = (&'k [u32], usize);
 
     #[inline(always)]
@@ -125,7 +140,10 @@ impl Columns for &Shape {
 
     #[inline(always)]
     fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32 {
-        Shape::hits(self, isa, block, key)
+        isa.call(
+            #[inline(always)]
+            || Shape::hits(self, isa, block, key),
+        )
     }
 
     #[inline(always)]
@@ -180,11 +198,45 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: b
     fn pair_of(key: &[u32; KEY], at: usize) -> u64 {
         key[at.min(KEY - 2)..].first_chunk().map_or(0, |pair| word(*pair))
     }
+
+    /// Returns which regions of a block hold a key, as bits from the lowest.
+    #[inline(always)]
+    fn hits_of(isa: impl Isa, block: &[u32], key: &[u32]) -> u32 {
+        let (Some(block), Some(key)) = (block.first_chunk::<BLOCK>(), key.first_chunk::<KEY>()) else { return 0 };
+        let ([head, first, rest @ ..], _) = block.as_chunks::<LINE_WORDS>() else { return 0 };
+        let (addresses, Some(ports)) = (key.split_at(2 * ADDRESS).0, key[2 * ADDRESS..].first_chunk::<2>()) else {
+            return 0;
+        };
+        let protocol = key[Self::PROTOCOL] as u8;
+        let hits = if NARROW {
+            let ([values, src_open, dst_open], _) = head[BITS + 1..].as_chunks() else { return 0 };
+            let (src, dst) = rest.as_flattened().as_chunks().0.split_at(ADDRESS);
+            isa.prefixes8(src, src_open, &addresses[..ADDRESS])
+                & isa.prefixes8(dst, dst_open, &addresses[ADDRESS..])
+                & isa.within8_halves(first, ports)
+                & isa.either8_bytes(values, [protocol, u8::MAX])
+        } else {
+            let ([dst, halves], Some(bounds)) = (rest, head[BITS + 1..].first_chunk()) else { return 0 };
+            isa.within8(first, addresses[0])
+                & isa.within8(dst, addresses[1])
+                & isa.within8_halves(halves, ports)
+                & isa.within8_bytes(bounds, protocol)
+        };
+        // Both ports are compared at once, because they are read together.
+        let absent = word(*ports) & 0xFFFF_0000_FFFF_0000;
+        if absent == 0 {
+            return hits;
+        }
+        let [src, dst] = [head[BITS], head[BITS] >> 8];
+        hits & !(src * (absent >> 16 & 1) as u32) & !(dst * (absent >> 48) as u32)
+    }
 }
 
 impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: bool> Columns
     for Plain<ADDRESS, KEY, BLOCK, NARROW>
 {
+    const EACH_COUNT: bool = true;
+
     type Chunk<'k> = &'k [[u32; KEY]];
 
     #[inline(always)]
@@ -242,33 +294,10 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: b
 
     #[inline(always)]
     fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32 {
-        let (Some(block), Some(key)) = (block.first_chunk::<BLOCK>(), key.first_chunk::<KEY>()) else { return 0 };
-        let ([head, first, rest @ ..], _) = block.as_chunks::<LINE_WORDS>() else { return 0 };
-        let (addresses, Some(ports)) = (key.split_at(2 * ADDRESS).0, key[2 * ADDRESS..].first_chunk::<2>()) else {
-            return 0;
-        };
-        let protocol = key[Self::PROTOCOL] as u8;
-        let hits = if NARROW {
-            let ([values, src_open, dst_open], _) = head[BITS + 1..].as_chunks() else { return 0 };
-            let (src, dst) = rest.as_flattened().as_chunks().0.split_at(ADDRESS);
-            isa.prefixes8(src, src_open, &addresses[..ADDRESS])
-                & isa.prefixes8(dst, dst_open, &addresses[ADDRESS..])
-                & isa.within8_halves(first, ports)
-                & isa.either8_bytes(values, [protocol, u8::MAX])
-        } else {
-            let ([dst, halves], Some(bounds)) = (rest, head[BITS + 1..].first_chunk()) else { return 0 };
-            isa.within8(first, addresses[0])
-                & isa.within8(dst, addresses[1])
-                & isa.within8_halves(halves, ports)
-                & isa.within8_bytes(bounds, protocol)
-        };
-        // Both ports are compared at once, because they are read together.
-        let absent = word(*ports) & 0xFFFF_0000_FFFF_0000;
-        if absent == 0 {
-            return hits;
-        }
-        let [src, dst] = [head[BITS], head[BITS] >> 8];
-        hits & !(src * (absent >> 16 & 1) as u32) & !(dst * (absent >> 48) as u32)
+        isa.call(
+            #[inline(always)]
+            || Self::hits_of(isa, block, key),
+        )
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Lookups of batches: chunks of keys pass all trees in lock step.
 
 use super::block::{self, NONE};
-use super::columns::{CHUNK, Columns, Entries, Kind, rank_of, step};
+use super::columns::{CHUNK, Columns, Entries, Kind, TOGETHER, rank_of, step};
 use super::layout::{EMPTY, Entry, LEAF, Tree};
 use super::single::{One, Single, one};
 use super::structure::{BitSelect, Marks};
@@ -10,10 +10,8 @@ use crate::engine::observer::Step;
 use crate::engine::steps::StepCounter;
 use crate::engine::tombstones::LiveRules;
 use crate::key::Keys;
-use crate::raw::{Isa, Kernel, dispatch, dispatch_scalar, words};
+use crate::raw::{Isa, Kernel, dispatch, dispatch_scalar, dispatch_vectors, words};
 
-/// Number of trees whose roots are passed together.
-pub(super) const TOGETHER: usize = 4;
 /// Batches of at most this many keys are looked up one by one.
 const ALONE: usize = 3;
 /// Minimum number of hits and of misses in a chunk for which hits are found by bits.
@@ -86,9 +84,9 @@ struct Many<'l, 'a, C, A>(&'l mut Lookup<'a, A>, C);
 fn many(lookup: &mut Lookup<'_, impl LiveRules>) {
     let Lookup { engine: &BitSelect { level, columns, ref shape, .. }, .. } = *lookup;
     match columns {
-        Kind::Plain4(columns) => dispatch(level, Many(lookup, columns)),
-        Kind::Wide4(columns) => dispatch(level, Many(lookup, columns)),
-        Kind::Plain6(columns) => dispatch(level, Many(lookup, columns)),
+        Kind::Plain4(columns) => dispatch_vectors(Many(lookup, columns)),
+        Kind::Wide4(columns) => dispatch_vectors(Many(lookup, columns)),
+        Kind::Plain6(columns) => dispatch_vectors(Many(lookup, columns)),
         Kind::Any => dispatch(level, Many(lookup, shape)),
     }
 }
@@ -102,7 +100,7 @@ impl<C: Columns, A: LiveRules> Kernel for Many<'_, '_, C, A> {
 
 impl<A: LiveRules> Lookup<'_, A> {
     #[inline(always)]
-    fn many<I: Isa>(&mut self, isa: I, columns: impl Columns) {
+    fn many<I: Isa, C: Columns>(&mut self, isa: I, columns: C) {
         let &mut Self { engine, live_rules, keys, ref mut best } = self;
         let stride = columns.stride(keys.stride());
         for (best, words) in best.chunks_mut(CHUNK).zip(keys.words().chunks(CHUNK * stride)) {
@@ -111,12 +109,12 @@ impl<A: LiveRules> Lookup<'_, A> {
             let mut chunk = Chunk { engine, live_rules, columns, keys, count, ranks, leaves, nodes };
             for (group, trees) in engine.trees.chunks(TOGETHER).enumerate() {
                 let is_first = group == 0;
-                match trees {
-                    [a] => chunk.search(isa, [a], is_first),
-                    [a, b] => chunk.search(isa, [a, b], is_first),
-                    [a, b, c] => chunk.search(isa, [a, b, c], is_first),
-                    [a, b, c, d, ..] => chunk.search(isa, [a, b, c, d], is_first),
-                    [] => {}
+                match trees.len() {
+                    1 if C::EACH_COUNT => chunk.search::<I, 1>(isa, &trees[..1], is_first),
+                    2 if C::EACH_COUNT => chunk.search::<I, 2>(isa, &trees[..2], is_first),
+                    3 if C::EACH_COUNT => chunk.search::<I, 3>(isa, &trees[..3], is_first),
+                    _ if C::EACH_COUNT => chunk.search::<I, TOGETHER>(isa, &trees[..TOGETHER], is_first),
+                    _ => chunk.search::<I, TOGETHER>(isa, trees, is_first),
                 }
             }
             let mut found = 0;
@@ -256,14 +254,14 @@ struct Chunk<'a, C: Columns, A> {
 }
 
 impl<'a, C: Columns, A: LiveRules> Chunk<'a, C, A> {
-    /// Takes every key through the roots of `trees`, then to leaves.
+    /// Takes every key through the roots of at most `MOST` trees, then to leaves.
     ///
     /// In the first group of trees each key follows the entry with the lowest bound. Afterwards, in every group, it
     /// follows the entries whose bounds permit a better rank than the one found so far.
     #[inline(always)]
-    fn search<I: Isa, const TREES: usize>(&mut self, isa: I, trees: [&Tree; TREES], is_first: bool) {
+    fn search<I: Isa, const MOST: usize>(&mut self, isa: I, trees: &[Tree], is_first: bool) {
         let (engine, columns) = (self.engine, self.columns);
-        let (mut entries, mut first) = (Aligned([[EMPTY; CHUNK]; TREES]), Aligned([EMPTY; CHUNK]));
+        let (mut entries, mut first) = (Aligned([[EMPTY; CHUNK]; MOST]), Aligned([EMPTY; CHUNK]));
         let (entries, first) = (&mut entries.0, &mut first.0);
         for (entries, tree) in entries.iter_mut().zip(trees) {
             let table = &engine.table[tree.root.base as usize..][..1 << tree.root.bits.count()];
@@ -272,15 +270,15 @@ impl<'a, C: Columns, A: LiveRules> Chunk<'a, C, A> {
         }
         if is_first {
             self.first(isa, first);
-            if TREES == 1 {
+            if trees.len() == 1 {
                 return;
             }
         } else {
             *first = [EMPTY; CHUNK];
         }
-        let second = self.second(isa, entries, first);
-        if TREES > 2 || !is_first {
-            self.rest(isa, entries, &second);
+        let second = self.second(isa, &entries[..trees.len()], first);
+        if trees.len() > 2 || !is_first {
+            self.rest(isa, entries, trees.len(), &second);
         }
     }
 
@@ -316,7 +314,7 @@ impl<'a, C: Columns, A: LiveRules> Chunk<'a, C, A> {
     ///
     /// Returns that entry for each key.
     #[inline(always)]
-    fn second<I: Isa, const TREES: usize>(&mut self, isa: I, entries: &[Entries; TREES], first: &Entries) -> Entries {
+    fn second<I: Isa>(&mut self, isa: I, entries: &[Entries], first: &Entries) -> Entries {
         let limits = self.engine.limits();
         let mut second = [EMPTY; CHUNK];
         let mut nodes = 0;
@@ -339,13 +337,13 @@ impl<'a, C: Columns, A: LiveRules> Chunk<'a, C, A> {
 
     /// Takes every key to the leaves of all other trees that may hold a better rank.
     #[inline(always)]
-    fn rest<I: Isa, const TREES: usize>(&mut self, isa: I, entries: &mut [Entries; TREES], second: &Entries) {
+    fn rest<I: Isa>(&mut self, isa: I, entries: &mut [Entries], trees: usize, second: &Entries) {
         let limits = self.engine.limits();
         let mut nodes = 0;
         for group in 0..self.groups() {
             let [ranks, second] = [&self.ranks, second].map(|all| &all.as_chunks::<EIGHT>().0[group]);
             let most = ranks.map(|rank| limits.of(rank));
-            for (tree, entries) in entries.iter().enumerate() {
+            for (tree, entries) in entries.iter().enumerate().take(trees) {
                 let entries = &entries.as_chunks::<EIGHT>().0[group];
                 let left = std::array::from_fn(|i| if entries[i] <= second[i] { EMPTY } else { entries[i] });
                 let (goes_on, odd) = isa.below8(&left, &most);

@@ -1,13 +1,13 @@
 //! Lookups of single keys.
 
 use super::block::{self, NONE};
-use super::columns::{Columns, Kind, rank_of, step};
+use super::columns::{Columns, Kind, TOGETHER, rank_of, step};
 use super::layout::{EMPTY, Entry, LEAF, Tree};
 use super::structure::BitSelect;
 use crate::engine::Match;
 use crate::engine::observer::Step;
 use crate::engine::tombstones::LiveRules;
-use crate::raw::{Isa, Kernel, dispatch, words};
+use crate::raw::{Isa, Kernel, dispatch, dispatch_vectors, words};
 
 /// Improves the match of one key if there is a better one.
 ///
@@ -15,9 +15,9 @@ use crate::raw::{Isa, Kernel, dispatch, words};
 #[inline(always)]
 pub(super) fn one(engine: &BitSelect, live_rules: impl LiveRules, key: &[u32], best: &mut Option<Match>) {
     match engine.columns {
-        Kind::Plain4(columns) => dispatch(engine.level, One(&mut Single { engine, columns, live_rules, key, best })),
-        Kind::Wide4(columns) => dispatch(engine.level, One(&mut Single { engine, columns, live_rules, key, best })),
-        Kind::Plain6(columns) => dispatch(engine.level, One(&mut Single { engine, columns, live_rules, key, best })),
+        Kind::Plain4(columns) => dispatch_vectors(One(&mut Single { engine, columns, live_rules, key, best })),
+        Kind::Wide4(columns) => dispatch_vectors(One(&mut Single { engine, columns, live_rules, key, best })),
+        Kind::Plain6(columns) => dispatch_vectors(One(&mut Single { engine, columns, live_rules, key, best })),
         Kind::Any => {
             let columns = &engine.shape;
             dispatch(engine.level, One(&mut Single { engine, columns, live_rules, key, best }));
@@ -47,11 +47,13 @@ impl<C: Columns, A: LiveRules> Kernel for One<'_, '_, C, A> {
         // The length of the key is checked once, here.
         let key = columns.key(columns.chunk(key, key.len()), 0);
         let walk = Walk { engine, columns, live_rules, key, blocks: words(&engine.blocks) };
-        let rank = match &*engine.trees {
-            [a] => walk.best(isa, [a]),
-            [a, b] => walk.best(isa, [a, b]),
-            [a, b, c] => walk.best(isa, [a, b, c]),
-            [a, b, c, d] => walk.best(isa, [a, b, c, d]),
+        let trees = &engine.trees;
+        let rank = match trees.len() {
+            1 if C::EACH_COUNT => walk.best::<I, 1>(isa, &trees[..1]),
+            2 if C::EACH_COUNT => walk.best::<I, 2>(isa, &trees[..2]),
+            3 if C::EACH_COUNT => walk.best::<I, 3>(isa, &trees[..3]),
+            4 if C::EACH_COUNT => walk.best::<I, 4>(isa, &trees[..4]),
+            1..=TOGETHER if !C::EACH_COUNT => walk.best::<I, TOGETHER>(isa, trees),
             _ => return isa.vectorize(Grouped(self.0)),
         };
         improve(self.0.best, engine, rank);
@@ -86,26 +88,26 @@ struct Walk<'a, C, A> {
 }
 
 impl<C: Columns, A: LiveRules> Walk<'_, C, A> {
-    /// Returns the best rank that a few trees have for the key.
+    /// Returns the best rank that at most `MOST` trees have for the key.
     ///
     /// Lookups of single keys overlap as long as branches are predicted. A branch misprediction takes longer than the
     /// test of a block, and a useless walk through a node takes longer than a misprediction.
     #[inline(always)]
-    fn best<I: Isa, const TREES: usize>(self, isa: I, trees: [&Tree; TREES]) -> u32 {
+    fn best<I: Isa, const MOST: usize>(self, isa: I, trees: &[Tree]) -> u32 {
         let Self { engine, columns, live_rules, key, blocks } = self;
         let limits = engine.limits();
-        let mut entries = [EMPTY; TREES];
+        let mut entries = [EMPTY; MOST];
         for (tree, entry) in trees.iter().zip(&mut entries) {
             *entry = engine.table[tree.root.base as usize + tree.root.index(isa, columns, key)];
         }
-        for end in 1..TREES {
+        for end in 1..trees.len().min(MOST) {
             for i in (0..end).rev() {
                 let [a, b] = [entries[i], entries[i + 1]];
                 (entries[i], entries[i + 1]) = (a.min(b), a.max(b));
             }
         }
         let first = self.leaf(isa, entries[0]);
-        if TREES == 1 {
+        if trees.len() == 1 {
             let found = self.test(isa, first);
             return self.rest_of_list(isa, found, found);
         }
@@ -136,7 +138,7 @@ impl<C: Columns, A: LiveRules> Walk<'_, C, A> {
                 }
             }
         }
-        let least = if TREES > 2 { entries[1].min(entries[2]) } else { entries[1] };
+        let least = if MOST > 2 { entries[1].min(entries[2]) } else { entries[1] };
         if least >= limits.of(rank) {
             return rank;
         }

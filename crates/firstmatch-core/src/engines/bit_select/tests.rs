@@ -424,7 +424,10 @@ fn counted_lookups_take_the_steps_of_others() {
             seen.extend(format!("{:?}", engine.columns).split('(').next().map(String::from));
         }
     }
+    seen.sort_unstable();
     seen.dedup();
-    assert_eq!(seen, ["Plain4", "Wide4", "Plain6", "Any"]);
+    // Without vectors, x86-64 machines use the general form alone.
+    let is_general = cfg!(target_arch = "x86_64") && !Level::Avx2.is_available();
+    assert_eq!(seen, if is_general { &["Any"][..] } else { &["Any", "Plain4", "Plain6", "Wide4"] });
     assert!(nodes > 0);
 }

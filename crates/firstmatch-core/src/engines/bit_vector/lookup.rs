@@ -77,6 +77,7 @@ impl<A: LiveRules> Kernel for &mut Lookup<'_, A> {
                 let living = living(live_rules, group);
                 let among = (!A::ALL).then_some(&living);
                 match engine.read.len() {
+                    _ if A::COUNTS => intersect_any(isa, engine, group, among, slots, ranks),
                     1 => intersect::<I, 1>(isa, engine, group, among, slots, ranks),
                     2 => intersect::<I, 2>(isa, engine, group, among, slots, ranks),
                     3 => intersect::<I, 3>(isa, engine, group, among, slots, ranks),

@@ -8,9 +8,10 @@ use super::search::{ByCandidates, InOrder, Search};
 use super::single::one;
 use super::structure::TupleMerge;
 use crate::engine::Match;
+use crate::engine::observer::dispatch_for;
 use crate::engine::tombstones::LiveRules;
 use crate::key::Keys;
-use crate::raw::{Isa, Kernel, dispatch};
+use crate::raw::{Isa, Kernel};
 
 /// Improves `best` for each key, by the rules of `live_rules`.
 ///
@@ -33,18 +34,18 @@ pub(super) fn improve(
 ///
 /// It is not inlined, so that a single key pays for no preparation.
 #[inline(never)]
-fn several(
+fn several<A: LiveRules>(
     engine: &TupleMerge,
-    live_rules: impl LiveRules,
+    live_rules: A,
     scratch: &mut Scratch,
     keys: &Keys<'_>,
     best: &mut [Option<Match>],
 ) {
     let keys = *keys;
     if engine.candidates.are_asked() {
-        dispatch(engine.level, Lookup { search: ByCandidates, engine, live_rules, scratch, keys, best });
+        dispatch_for::<A>(engine.level, Lookup { search: ByCandidates, engine, live_rules, scratch, keys, best });
     } else {
-        dispatch(engine.level, Lookup { search: InOrder, engine, live_rules, scratch, keys, best });
+        dispatch_for::<A>(engine.level, Lookup { search: InOrder, engine, live_rules, scratch, keys, best });
     }
 }
 

@@ -6,9 +6,10 @@ use super::probe::{Fixed, Rows, Sought};
 use super::search::{ByCandidates, InOrder, Search};
 use super::structure::TupleMerge;
 use crate::engine::Match;
+use crate::engine::observer::dispatch_for;
 use crate::engine::tombstones::LiveRules;
 use crate::key::Keys;
-use crate::raw::{Isa, Kernel, dispatch};
+use crate::raw::{Isa, Kernel};
 
 /// Improves the match of a single key.
 #[inline(always)]
@@ -23,14 +24,14 @@ pub(super) fn one(engine: &TupleMerge, live_rules: impl LiveRules, key: &Keys<'_
 ///
 /// It is not inlined, because most engines have neither.
 #[inline(never)]
-fn one_otherwise(engine: &TupleMerge, live_rules: impl LiveRules, key: &Keys<'_>, best: &mut Option<Match>) {
+fn one_otherwise<A: LiveRules>(engine: &TupleMerge, live_rules: A, key: &Keys<'_>, best: &mut Option<Match>) {
     if engine.candidates.are_asked() {
         in_tables(ByCandidates, engine, live_rules, key, best);
     } else {
         in_tables(InOrder, engine, live_rules, key, best);
     }
     if engine.overflow.len() > 0 {
-        dispatch(engine.level, InOverflow { engine, live_rules, key: *key, best });
+        dispatch_for::<A>(engine.level, InOverflow { engine, live_rules, key: *key, best });
     }
 }
 
@@ -38,10 +39,10 @@ fn one_otherwise(engine: &TupleMerge, live_rules: impl LiveRules, key: &Keys<'_>
 ///
 /// Each length of rows has its own kernel, because a kernel for all lengths sets up the stack frame of the largest.
 #[inline(always)]
-fn in_tables(
+fn in_tables<A: LiveRules>(
     search: impl Search,
     engine: &TupleMerge,
-    live_rules: impl LiveRules,
+    live_rules: A,
     key: &Keys<'_>,
     best: &mut Option<Match>,
 ) {
@@ -49,13 +50,13 @@ fn in_tables(
     match key.key_words() {
         5 => {
             let rows = Fixed::<5, 8>(words.as_chunks().0);
-            dispatch(engine.level, InTables { search, engine, live_rules, rows, best });
+            dispatch_for::<A>(engine.level, InTables { search, engine, live_rules, rows, best });
         }
         11 => {
             let rows = Fixed::<11, 12>(words.as_chunks().0);
-            dispatch(engine.level, InTables { search, engine, live_rules, rows, best });
+            dispatch_for::<A>(engine.level, InTables { search, engine, live_rules, rows, best });
         }
-        _ => dispatch(engine.level, InTables { search, engine, live_rules, rows: *key, best }),
+        _ => dispatch_for::<A>(engine.level, InTables { search, engine, live_rules, rows: *key, best }),
     }
 }
 
