@@ -10,13 +10,15 @@ import sys
 import tomllib
 
 with open("deny.toml", "rb") as file:
-    allowed = set(tomllib.load(file)["licenses"]["allow"])
+    licenses = tomllib.load(file)["licenses"]
+allowed = set(licenses["allow"])
+exceptions = {of["crate"]: set(of["allow"]) for of in licenses["exceptions"]}
 command = ["cargo", "metadata", "--format-version", "1", "--all-features", "--locked"]
 packages = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["packages"]
 
 
-def is_allowed(expression):
-    """Whether a licence expression holds with the allowed licences."""
+def is_allowed(expression, allowed):
+    """Whether a licence expression holds with some licences."""
     words = re.findall(r"\(|\)|[^\s()/]+|/", expression.replace(" WITH ", "-WITH-"))
     python = {"AND": "and", "OR": "or", "/": "or", "(": "(", ")": ")"}
     return eval(" ".join(python.get(word) or str(word in allowed) for word in words))
@@ -25,7 +27,8 @@ def is_allowed(expression):
 faults = []
 for package in packages:
     name = f"{package['name']} {package['version']}"
-    if not package["license"] or not is_allowed(package["license"]):
+    licences = allowed | exceptions.get(package["name"], set())
+    if not package["license"] or not is_allowed(package["license"], licences):
         faults.append(f"{name}: the licence {package['license']} is not allowed")
     source = package["source"]
     if source and "crates.io-index" not in source:

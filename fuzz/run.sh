@@ -20,7 +20,7 @@ flags=(-Cpasses=sancov-module --cfg fuzzing)
 for flag in level=4 inline-8bit-counters pc-table trace-compares; do
     flags+=("-Cllvm-args=-sanitizer-coverage-$flag")
 done
-RUSTFLAGS="${flags[*]}" cargo build --release --locked --target "$host" "${targets[@]/#/--bin=}"
+RUSTFLAGS="${flags[*]}" cargo build --profile fuzz --features libfuzzer --locked --target "$host" "${targets[@]/#/--bin=}"
 
 for target in "${targets[@]}"; do
     mkdir -p "corpus/$target" "artifacts/$target" "found/$target" "seeds/$target"
@@ -28,7 +28,7 @@ for target in "${targets[@]}"; do
     if [ -e "$target.dict" ]; then dictionary=("-dict=$target.dict"); fi
     printf '\n-- %s, %s s\n' "$target" "$seconds"
     # New inputs go to corpus/; the other two folders are only read.
-    if ! "$CARGO_TARGET_DIR/$host/release/$target" "corpus/$target" "seeds/$target" "found/$target" \
+    if ! "$CARGO_TARGET_DIR/$host/fuzz/$target" "corpus/$target" "seeds/$target" "found/$target" \
         "${dictionary[@]}" -max_total_time="$seconds" -max_len=2048 -timeout=20 -rss_limit_mb=2048 \
         -print_final_stats=1 -artifact_prefix="artifacts/$target/"; then
         echo "found something: put the file it names into fuzz/found/$target/, where cargo test replays it" >&2

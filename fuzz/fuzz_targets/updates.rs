@@ -1,3 +1,4 @@
+//! Plays changes of rules.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| firstmatch_fuzz::updates(data));
