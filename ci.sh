@@ -46,10 +46,11 @@ stage_fmt() {
     if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; else missing "rustfmt is not installed"; fi
 }
 
-# No lint of Cargo.toml fires, in any target.
+# No lint of Cargo.toml fires, in any target. The fuzz targets are not linked, so libFuzzer need not be built.
 stage_clippy() {
     if cargo clippy --version >/dev/null 2>&1; then
-        cargo clippy --workspace --all-targets --locked -- -D warnings
+        CUSTOM_LIBFUZZER_PATH="$PWD/fuzz/libfuzzer.a" cargo clippy --workspace --all-targets --locked \
+            --features firstmatch-fuzz-targets/libfuzzer -- -D warnings
     else
         missing "clippy is not installed"
     fi
@@ -76,7 +77,7 @@ stage_words() { with python3 -- python3 .ci/words.py; }
 # The published crates can be packaged, with their licences, and need no crate that is not.
 stage_package() {
     cargo package --locked --allow-dirty --no-verify --quiet --workspace \
-        --exclude firstmatch-lab --exclude firstmatch-fuzz --exclude firstmatch-testkit
+        --exclude firstmatch-lab --exclude firstmatch-fuzz --exclude firstmatch-fuzz-targets --exclude firstmatch-testkit
 }
 
 # The library compiles for a processor without the vector instructions of this one.
@@ -94,14 +95,19 @@ stage_aarch64() {
 
 # Every test. One that hangs ends it: TEST_SECONDS. Where DPDK is installed, the lab is tested beside its classifier, too.
 stage_test() {
-    local features=()
     has_valgrind || debian valgrind
-    ! has_dpdk || features=(--features firstmatch-lab/rte-acl)
-    timeout "${TEST_SECONDS:-7200}" cargo test --workspace --locked "${features[@]}"
+    timeout "${TEST_SECONDS:-7200}" cargo test "${tests[@]}"
+}
+# What `cargo test` builds, in every stage that needs some of it, so that nothing is compiled twice.
+tests=(--workspace --locked)
+# The lab's program as the stage `test` builds it, with the checks of tests.
+lab() {
+    cargo test "${tests[@]}" --quiet --test lab --no-run
+    "$built/debug/firstmatch-lab" "$@"
 }
 
 # A model of readers, queries and the writer of `live`: every order of what a few threads do.
-stage_loom() { timeout 1800 cargo test -p firstmatch-core --locked --test model -- --ignored; }
+stage_loom() { timeout 1800 cargo test "${tests[@]}" --test harness -- --ignored model; }
 
 # Definitions of the lab, briefly: the answers are right. `growth` has a million rules and is checked on request.
 stage_lab() {
@@ -112,8 +118,9 @@ stage_lab() {
         missing "there is no valgrind (apt-get install valgrind)"
         names=$(grep -vx instructions <<<"$names")
     fi
-    # shellcheck disable=SC2086 # The names are words.
-    cargo run --release -p firstmatch-lab --locked -- measure --test $names
+    lab --version
+    # Nothing is timed, so that definitions may run side by side.
+    xargs -n 1 -P "$(nproc)" "$built/debug/firstmatch-lab" measure --test <<<"$names"
 }
 stage_growth() { cargo run --release -p firstmatch-lab --locked -- measure --test growth; }
 
@@ -121,9 +128,12 @@ stage_growth() { cargo run --release -p firstmatch-lab --locked -- measure --tes
 stage_dpdk() {
     has_dpdk || debian dpdk-dev libdpdk-dev pkg-config
     has_dpdk || missing "there is no DPDK (apt-get install dpdk-dev pkg-config)"
+    with_dpdk
 }
 has_valgrind() { command -v valgrind >/dev/null; }
 has_dpdk() { pkg-config --exists libdpdk 2>/dev/null; }
+with_dpdk() { ! has_dpdk || tests=(--workspace --locked --features firstmatch-lab/rte-acl); }
+with_dpdk
 
 # The shared libraries for C programs, and DPDK's own programs over them beside the original.
 stage_rte_acl() {
@@ -131,15 +141,20 @@ stage_rte_acl() {
     crates/firstmatch-rte-acl/tests/programs.sh "$built/rte-acl"
 }
 
-# The library for C programs as it is installed: its symbols, and examples in C and C++ over it.
+# The library for C programs as it is installed: its symbols, and examples in C and C++ over it. It is built with the
+# program, so that both rest on the same crates and these are compiled once.
 stage_capi() {
-    PROFILE=release crates/firstmatch-capi/link.sh "$built/capi"
+    cargo build --release --locked -p firstmatch-cli -p firstmatch-capi
+    ARCHIVE="$built/release/libfirstmatch_capi.a" crates/firstmatch-capi/link.sh "$built/capi"
     crates/firstmatch-capi/tests/installed.sh "$built/capi"
 }
 
-# The report in a browser, by the program that the stage `lab` built. Where Debian's chromium is missing and can be
+# The report in a browser, by the lab's program as tests build it. Where Debian's chromium is missing and can be
 # installed, it is, in under a minute.
-stage_report() { crates/firstmatch-lab/tests/report.sh; }
+stage_report() {
+    lab --version >/dev/null
+    LAB="$built/debug/firstmatch-lab" crates/firstmatch-lab/tests/report.sh
+}
 
 # The README's first command, as typed there.
 stage_readme() {
@@ -149,21 +164,15 @@ stage_readme() {
     eval "$command"
 }
 
-# The fuzz targets, a workspace of their own, compile. They are not linked, so libFuzzer need not be built.
-stage_fuzz_check() {
-    CUSTOM_LIBFUZZER_PATH="$PWD/fuzz/libfuzzer.a" CARGO_TARGET_DIR="$built/fuzz_check" \
-        cargo check --manifest-path fuzz/Cargo.toml --locked --bins
-}
-
 # Fuzz targets, a minute each (FUZZ_SECONDS): see fuzz/README.md.
 stage_fuzz() { fuzz/run.sh; }
 
 # Rules come and go, millions of changes: CHURN_STEPS for each of CHURN_SEEDS sets of five profiles, twice. Beside
 # threads that look up through rule caches there are CHURN_CHANGES changes in all.
 stage_churn() {
-    CHURN_CHANGES="${CHURN_CHANGES:-1000000}" cargo test --release -p firstmatch-generate --locked --test cached
+    CHURN_CHANGES="${CHURN_CHANGES:-1000000}" cargo test --release -p firstmatch-generate --locked --test generate cached
     CHURN_STEPS="${CHURN_STEPS:-60000}" CHURN_SEEDS="${CHURN_SEEDS:-20}" \
-        cargo test --release -p firstmatch-generate --locked --test churn
+        cargo test --release -p firstmatch-generate --locked --test generate churn
 }
 
 # Packets counted and questions asked beside a writer at full rate, for long.
@@ -175,25 +184,25 @@ stage_beside() {
 
 # Analysis of rule sets against brute force: ANALYZE_ROUNDS times 1,500 pairs of sets, 10^5 of them.
 stage_analyze() {
-    ANALYZE_ROUNDS="${ANALYZE_ROUNDS:-70}" cargo test --release -p firstmatch-core --locked --test analyze
+    ANALYZE_ROUNDS="${ANALYZE_ROUNDS:-70}" cargo test --release -p firstmatch-core --locked --test harness analyze
 }
 
 # Packets through threads, 10^8 of them unless PLANE_PACKETS says otherwise: none lost, doubled or reordered. Then 10^6
 # through each form of the threads of papers.
 stage_plane() {
     PLANE_PACKETS="${PLANE_PACKETS:-100000000}" \
-        cargo test --release -p firstmatch-net --features plane --locked --test plane in_a_long_run -- --nocapture
+        cargo test --release -p firstmatch-net --features plane --locked --test net in_a_long_run -- --nocapture
     SYSTEM_PACKETS="${SYSTEM_PACKETS:-1000000}" \
-        cargo test --release -p firstmatch-net --features systems --locked --test systems -- storm pnpf rfc
+        cargo test --release -p firstmatch-net --features systems --locked --test net -- storm pnpf rfc
 }
 
 # Real captures, fetched into target/captures, packet by packet against another parser.
 stage_captures() {
     crates/firstmatch-net/tests/captures.sh
-    cargo test -p firstmatch-net --locked --test captures
+    cargo test -p firstmatch-net --locked --test net captures
 }
 
-all=(fmt clippy doc deny shell words package aarch64 fuzz_check dpdk test loom readme lab rte_acl capi report)
+all=(fmt clippy doc deny shell words package aarch64 dpdk test loom readme lab rte_acl capi report)
 on_request=(growth fuzz churn beside analyze plane captures)
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
 for stage in "${stages[@]}"; do

@@ -3,7 +3,7 @@
 #   lib/libfirstmatch.so.1, lib/libfirstmatch.so   shared library, which exports the functions of the header alone
 #   lib/libfirstmatch.a                            static library
 #   include/firstmatch.h, lib/pkgconfig/firstmatch.pc
-# PROFILE (default: dist) is the profile of Cargo.
+# PROFILE (default: dist) is the profile of Cargo. ARCHIVE is the crate's static library, if it is built already.
 #
 # The C compiler links the shared library, because one of rustc's cannot have a version script of its own.
 set -euo pipefail
@@ -15,9 +15,12 @@ abi=$(sed -n 's/^#define FIRSTMATCH_ABI_VERSION //p' include/firstmatch.h)
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' ../../Cargo.toml)
 needed=(-lgcc_s -lutil -lrt -lpthread -lm -ldl)
 
-cargo rustc --quiet --locked -p firstmatch-capi --lib --profile "$profile" --crate-type staticlib
-archive=$target/$profile/libfirstmatch_capi.a
-[ "$profile" != dev ] || archive=$target/debug/libfirstmatch_capi.a
+archive=${ARCHIVE:-}
+if [ -z "$archive" ]; then
+    cargo rustc --quiet --locked -p firstmatch-capi --lib --profile "$profile" --crate-type staticlib
+    archive=$target/$profile/libfirstmatch_capi.a
+    [ "$profile" != dev ] || archive=$target/debug/libfirstmatch_capi.a
+fi
 mkdir -p "$prefix/lib/pkgconfig" "$prefix/include"
 cp include/firstmatch.h "$prefix/include/"
 cp "$archive" "$prefix/lib/libfirstmatch.a"

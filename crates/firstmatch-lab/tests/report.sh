@@ -3,6 +3,7 @@
 # no message on the console. It does so in light and dark, at the width of a desk and of a phone. Screenshots stay in
 # target/report.
 #     crates/firstmatch-lab/tests/report.sh [PAGE]      PAGE: another report than that of the test's records
+# LAB is the program of the lab; without it, it is built.
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 out="${CARGO_TARGET_DIR:-target}/report"
@@ -21,7 +22,9 @@ fi
 page="${1:-}"
 if [ -z "$page" ]; then
     page="$out/page.html"
-    cargo run --release --quiet --locked -p firstmatch-lab -- report --record "$here/record" --papers "$here/papers" --out "$page"
+    lab=("${LAB:-cargo}")
+    [ -n "${LAB:-}" ] || lab+=(run --release --quiet --locked -p firstmatch-lab --)
+    "${lab[@]}" report --record "$here/record" --papers "$here/papers" --out "$page"
 fi
 checked="$out/checked.html"
 { cat "$page"; printf '<script>'; cat "$here/check.js"; printf '</script>'; } >"$checked"

@@ -13,7 +13,7 @@
 #![expect(unsafe_code, reason = "functions of C over memory of the program")]
 #![expect(clippy::print_stdout, reason = "a program says what it found")]
 
-#[path = "../tests/beside/api.rs"]
+#[path = "../tests/acl/beside/api.rs"]
 #[expect(dead_code, reason = "the test uses all of it")]
 mod api;
 

@@ -15,10 +15,12 @@
 //!   that take any. `cache` is about what a cache keeps and when it steps aside, `sharing` about scratches and threads.
 //!   `steps` is about counted steps, options and visits by name.
 //!   `few` is all of this for engines whose tables multiply classes, over few rules.
-//!   `limit` ends tests of threads in time.
+//!   `limit` ends tests of threads in time. `model` explores the orders in which readers and the writer act.
+//! - Questions: `analyze` is about rule sets, and `guide` compares a page with the engines.
 
 mod absent;
 mod allocation;
+mod analyze;
 mod beside;
 mod bounds;
 mod cache;
@@ -29,12 +31,14 @@ mod differential;
 mod due;
 mod few;
 mod figures;
+mod guide;
 mod ids;
 mod layers;
 mod lists;
 mod lowering;
 mod memory;
 mod meta;
+mod model;
 mod script;
 mod sharing;
 mod steps;

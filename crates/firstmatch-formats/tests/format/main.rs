@@ -4,10 +4,11 @@
 //! sets, `write` the text that is written. `names` has rules in words, `absent` those about packets without a field,
 //! `include` sets that include files. `faults` has every message by line, column and width, `hints` the corrections
 //! that messages propose, `hidden` characters that do not show. `warnings` has rules that hardly mean what they say,
-//! `limits` texts that are too large.
+//! `limits` texts that are too large. `grammar` compares the grammar of the manual with the program.
 
 mod absent;
 mod faults;
+mod grammar;
 mod hidden;
 mod hints;
 mod include;

@@ -1,6 +1,8 @@
-//! Tests of the functions of C: answers beside a definition that walks the rules, error codes, and memory.
+//! Tests of the functions of C: answers beside a definition that walks the rules and beside DPDK's own library, error
+//! codes, and memory.
 #![expect(unsafe_code, reason = "functions of C; every pointer leads to memory of the test")]
 
+mod beside;
 mod codes;
 mod guard;
 mod layers;
