@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use firstmatch::show;
-use firstmatch_core::analyze::{self, Config, Difference, Differences};
+use firstmatch_core::analyze::{self, Config, Difference, Differences, OneSided};
 use firstmatch_core::rule::{Regions, RuleId, RuleSet};
 use firstmatch_formats::Fields;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<End> {
             return Ok(End::BadInput);
         }
     };
-    let policies = policies(files);
+    let policies = policies(files, &found);
     let traffic = match &args.input[..] {
         [] => None,
         input => match traffic(args, input)? {
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<End> {
     } else {
         compared.print(args.most, &mut out)?;
     }
-    Ok(if compared.found.is_none() && compared.policies.is_empty() { End::Done } else { End::BadAnswer })
+    Ok(if compared.found.is_none() { End::Done } else { End::BadAnswer })
 }
 
 /// Returns the changes of verdicts on packets, as JSON and as text, or the end of the command if packets cannot be
@@ -93,25 +93,21 @@ fn about(rules: &RuleSet) -> String {
     if families.is_empty() { fields } else { format!("{fields} of {}", families.join(" and ")) }
 }
 
-/// Returns the differences that are in no rule: verdicts of unknown packets, fragments, and which packets are unknown.
-fn policies(files: [&Loaded; 2]) -> Vec<String> {
+/// Returns the differences that are in no rule: the verdict of unknown packets, and fields that only one file needs.
+fn policies(files: [&Loaded; 2], found: &Differences) -> Vec<String> {
     let mut all = Vec::new();
-    let mut compare = |what: &str, [one, other]: [String; 2]| {
-        if one != other {
-            all.push(format!("{what}: {one} before, {other} after"));
-        }
-    };
-    let policies = files.map(|file| &file.file.policy);
-    compare("verdict on unknown packets", policies.map(|policy| policy.unknown.to_string()));
-    compare("later fragments", policies.map(|policy| format!("{:?}", policy.fragments).to_lowercase()));
-    let tested = files.map(|file| {
-        let rules = &file.file.rules;
-        let fields = rules.schemas().first().map_or(&[][..], |schema| schema.fields());
-        let is_tested = |field: usize| rules.iter().any(|rule| rule.conditions.on(field).is_some());
-        let names = fields.iter().enumerate().filter(|(field, _)| is_tested(*field)).map(|(_, field)| field.name());
-        names.collect::<Vec<_>>().join(" ")
-    });
-    compare("fields whose lack of a readable value makes a packet unknown", tested);
+    if let Some([before, after]) = found.unknown {
+        all.push(format!("verdict on unknown packets: {before} before, {after} after"));
+    }
+    for &schema in &found.needs_differ {
+        let [one, other] = files.map(|file| {
+            let schema = &file.file.rules.schemas()[schema];
+            let tested = file.file.rules.tested_fields(schema).into_iter().zip(schema.fields());
+            let names = tested.filter(|(is_tested, _)| *is_tested).map(|(_, field)| field.name());
+            names.collect::<Vec<_>>().join(" ")
+        });
+        all.push(format!("fields whose lack of a readable value makes a packet unknown: {one} before, {other} after"));
+    }
     all
 }
 
@@ -150,12 +146,15 @@ impl Compared<'_> {
         if pairs.len() > most {
             writeln!(out, "{DIM}and {} more (--most){DIM:#}", counted((pairs.len() - most) as u64, "pair"))?;
         }
+        for of in &self.found.one_sided {
+            self.print_one_sided(of, out)?;
+        }
         for policy in &self.policies {
             writeln!(out, "{BOLD}{policy}{BOLD:#}")?;
         }
         let sum = match (pairs.len(), self.found.undecided) {
-            (0, 0) if self.policies.is_empty() => "nothing differs, for any packet".to_owned(),
-            (0, 0) => "every classified packet gets the same verdict".to_owned(),
+            (0, 0) if self.found.is_none() => "nothing differs, for any packet".to_owned(),
+            (0, 0) => "every packet that both classify gets the same verdict; complete".to_owned(),
             (count, 0) => format!("{} of rules differ; complete", counted(count as u64, "pair")),
             (count, undecided) => {
                 let pairs = counted(count as u64, "pair");
@@ -169,6 +168,30 @@ impl Compared<'_> {
         out.flush()
     }
 
+    /// Prints packets that one file classifies and that are unknown to the other.
+    fn print_one_sided(&self, of: &OneSided, out: &mut dyn Write) -> io::Result<()> {
+        let file = self.files[of.side];
+        let rule = of.rule.and_then(|id| file.rule(id));
+        let sides = [0, 1].map(|side| match rule {
+            _ if side != of.side => format!("unknown to {} {}", self.files[side].name, of.verdicts[side]),
+            Some(rule) => format!("{} {}", file.place(rule), of.verdicts[side]),
+            None => format!("{} without a rule {}", file.name, of.verdicts[side]),
+        });
+        let (packets, hidden) = (of.packets, self.hidden(of).join(", "));
+        writeln!(out, "{BOLD}{packets}, which hide {hidden}: {}, then {}{BOLD:#}", sides[0], sides[1])?;
+        if let Some(rule) = rule {
+            writeln!(out, "  {} {}", ["-", "+"][of.side], clip(&file.text_of(rule), RULE_WIDTH))?;
+        }
+        let schema = &file.file.rules.schemas()[of.schema];
+        writeln!(out, "    {DIM}for example {}{DIM:#}", show::values(schema, &of.packet).join("; "))
+    }
+
+    /// Returns the names of the fields that packets hide and that one file needs.
+    fn hidden(&self, of: &OneSided) -> Vec<&str> {
+        let fields = self.files[0].file.rules.schemas()[of.schema].fields();
+        of.hidden.iter().map(|&field| fields[field].name()).collect()
+    }
+
     fn json(&self, most: usize, out: &mut dyn Write) -> io::Result<()> {
         let pairs = self.found.pairs.iter().take(most).map(|pair| self.pair(pair));
         let value = json!({
@@ -177,9 +200,10 @@ impl Compared<'_> {
             "files": self.files.map(|file| &file.name),
             "pairs": pairs.collect::<Vec<_>>(),
             "all_pairs": self.found.pairs.len(),
+            "one_sided": self.found.one_sided.iter().map(|of| self.one_sided(of)).collect::<Vec<_>>(),
             "policy": self.policies,
             "undecided": self.found.undecided,
-            "equal": self.found.is_none() && self.policies.is_empty(),
+            "equal": self.found.is_none(),
             "work": self.found.work,
             "traffic": self.traffic.as_ref().map(|(value, _)| value),
         });
@@ -196,14 +220,33 @@ impl Compared<'_> {
         pair.regions.iter().flat_map(of).collect()
     }
 
+    fn rule(&self, side: usize, id: RuleId) -> Option<Value> {
+        let file = self.files[side];
+        let rule = file.rule(id)?;
+        Some(json!({ "line": file.line_of(rule), "rule": id.to_string(), "text": file.text_of(rule) }))
+    }
+
+    fn one_sided(&self, of: &OneSided) -> Value {
+        let side = |side: usize| {
+            let is_unknown = side != of.side;
+            let rule = of.rule.filter(|_| !is_unknown).and_then(|id| self.rule(side, id));
+            json!({ "rule": rule, "verdict": of.verdicts[side].to_string(), "unknown": is_unknown })
+        };
+        let schema = &self.files[0].file.rules.schemas()[of.schema];
+        json!({
+            "packets": of.packets,
+            "hidden": self.hidden(of),
+            "before": side(0),
+            "after": side(1),
+            "family": schema.family().map(firstmatch_core::schema::Family::name),
+            "packet": packet(schema.fields(), &of.packet),
+        })
+    }
+
     fn pair(&self, pair: &Difference) -> Value {
         let side = |side: usize| {
-            let file = self.files[side];
-            let rule = |id: RuleId| {
-                let rule = file.rule(id)?;
-                Some(json!({ "line": file.line_of(rule), "rule": id.to_string(), "text": file.text_of(rule) }))
-            };
-            json!({ "rule": pair.rules[side].and_then(rule), "verdict": pair.verdicts[side].to_string() })
+            let rule = pair.rules[side].and_then(|id| self.rule(side, id));
+            json!({ "rule": rule, "verdict": pair.verdicts[side].to_string() })
         };
         let schema = self.files[0].file.rules.schema(pair.packet.family);
         let fields = schema.map_or(&[][..], |schema| schema.fields());

@@ -1,7 +1,7 @@
 //! Questions about the rules themselves, not about packets.
 
 use firstmatch_core::KeyBuf;
-use firstmatch_core::analyze::{self, Analysis, Config, Differences, Overlapping, Report};
+use firstmatch_core::analyze::{self, Analysis, Config, Differences, KeySpace, Overlapping, Report};
 use firstmatch_core::rule::{FieldValues, RuleId, RuleSet};
 
 use crate::{Error, Firewall};
@@ -60,6 +60,8 @@ impl Firewall {
     }
 
     /// Finds the pairs of rules by which this firewall and `after` give some packet different verdicts.
+    ///
+    /// Packets that one firewall alone classifies are compared with the verdict that the other gives unknown packets.
     ///
     /// If `regions` is above 0, each pair lists its packets as merged regions. It lists none if there are more than
     /// `regions` before merging.
@@ -142,6 +144,8 @@ impl Firewall {
 
     fn config(&self) -> Config {
         let mut config = Config::default();
+        // A worker needs all fields of a packet, because a later rule may test any of them.
+        config.keys = KeySpace::ParsedWhole;
         config.expansion = self.inner.options.expansion;
         config
     }

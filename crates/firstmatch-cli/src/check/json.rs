@@ -24,6 +24,7 @@ pub(super) fn print(checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()
             "text": item.text,
             "verdict": item.rule.map(|rule| checked.verdict(rule).to_string()),
             "message": item.message,
+            "must_stay": item.must_stay,
             "by": by.collect::<Vec<_>>(),
             "packet": item.packet.map(|packet| self::packet(checked.fields(packet), packet)),
         })

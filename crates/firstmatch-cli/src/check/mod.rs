@@ -63,6 +63,8 @@ struct Item<'a> {
     /// Rules that cause it.
     by: &'a [RuleId],
     packet: Option<&'a FieldValues>,
+    /// Whether the rule must stay, see [`Finding::must_stay`].
+    must_stay: bool,
 }
 
 /// Report with the rules that it is about.
@@ -95,12 +97,13 @@ impl<'a> Checked<'a> {
             let (kind, line) = (finding.kind.name(), self.line(finding.rule));
             let (text, message) = (self.loaded.text_of(self.rule(finding.rule)), self.message(finding));
             let (rule, by, packet) = (Some(finding.rule), &finding.by[..], finding.packet.as_ref());
-            items.push(Item { kind, line, text, message, rule, by, packet });
+            items.push(Item { kind, line, text, message, rule, by, packet, must_stay: finding.must_stay });
         }
         for &line in &self.loaded.file.unused_sets {
             let Some(warning) = self.warnings.get(&line) else { continue };
             let (text, message) = (visible(warning.text.trim()).into_owned(), warning.message.clone());
-            items.push(Item { kind: UNUSED_SET, line, text, message, rule: None, by: &[], packet: None });
+            let (kind, by) = (UNUSED_SET, &[][..]);
+            items.push(Item { kind, line, text, message, rule: None, by, packet: None, must_stay: false });
         }
         items.sort_by_key(|item| (item.line, item.rule.map(|rule| self.rule(rule).priority)));
         items
@@ -149,7 +152,7 @@ impl<'a> Checked<'a> {
         } else {
             format!(" ({} there, {own} here)", verdicts.join(" and "))
         };
-        match finding.kind {
+        let message = match finding.kind {
             Kind::Unmatchable => {
                 let warning = self.warnings.get(&self.line(finding.rule)).map(|warning| warning.message.as_str());
                 let known = warning.filter(|message| message.starts_with("this rule can never match"));
@@ -172,7 +175,9 @@ impl<'a> Checked<'a> {
                 format!("without this rule nothing changes: {then} all its packets the same verdict, {own}")
             }
             _ => "undecided: the question about this rule exceeds its cap (--max-work, --max-total-work)".to_owned(),
-        }
+        };
+        let stays = "; it must stay, because it makes packets unknown that hide what it tests";
+        message + if finding.must_stay { stays } else { "" }
     }
 
     /// Returns the fields of the schema that a packet belongs to.

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use super::cover::{Cover, Work, search};
 use super::piece::{Piece, overlap, push_region};
-use super::possible::Possible;
+use super::possible::{Needed, Possible};
 use super::tree::{Among, Tree};
 use crate::error::BuildError;
 use crate::key::KeyBuf;
-use crate::policy::{Policy, Verdict};
-use crate::rule::{ExpansionLimits, FieldValues, Rule, RuleSet, lower};
+use crate::policy::{Fragments, Policy, Verdict};
+use crate::rule::{ExpansionLimits, FieldValues, Rule, RuleSet, lower, tested_fields};
 use crate::schema::Schema;
 
 /// Keys that packets may have.
@@ -17,8 +17,14 @@ use crate::schema::Schema;
 #[non_exhaustive]
 pub enum KeySpace {
     /// Keys of parsed packets: for example, TCP always has ports and ICMP has none.
+    ///
+    /// A packet is classified if it shows the fields that rules test.
     #[default]
     Parsed,
+    /// The same, but a packet is classified only if it shows all fields of its schema.
+    ///
+    /// Firewalls whose rules change need all fields, because a later rule may test any of them.
+    ParsedWhole,
     /// Any row, because the caller fills the rows.
     Any,
 }
@@ -74,6 +80,10 @@ pub struct Analysis<'s> {
     pub(super) rules: Vec<&'s Rule>,
     pub(super) lists: Vec<List>,
     pub(super) default: Verdict,
+    /// Verdict on packets that are not classified.
+    pub(super) unknown: Verdict,
+    pub(super) fragments: Fragments,
+    pub(super) keys: KeySpace,
     /// Verdict of each rule as a bit.
     pub(super) verdicts: Vec<u64>,
     /// Whether each rule was found removable, so that later questions ignore it.
@@ -123,14 +133,17 @@ impl<'s> Analysis<'s> {
             lowered.regions().iter().for_each(|region| push_region(&mut pieces, &region));
             let of_regions = lowered.rules().iter().map(|rule| ranks[rule.rule.slot()]).collect();
             let tree = Tree::build(schema.words().len(), pieces, of_regions, &verdicts);
-            let possible = Possible::new(schema, policy.fragments, config.keys == KeySpace::Parsed);
+            let tested = tested_fields(rules.iter().copied(), schema);
+            let possible = possible(schema, policy.fragments, config.keys, &tested);
             Ok(List { schema: schema.clone(), tree, regions, possible })
         });
         let lists = lists.collect::<Result<_, BuildError>>()?;
         let limits = config.limits;
         let work = Work { done: 0, most: limits.total_work, most_each: limits.work };
         let removed = vec![false; rules.len()];
-        Ok(Self { rules, lists, default: policy.default, verdicts, removed, limits, work, random: SEED })
+        let Policy { default, unknown, fragments } = *policy;
+        let (keys, random) = (config.keys, SEED);
+        Ok(Self { rules, lists, default, unknown, fragments, keys, verdicts, removed, limits, work, random })
     }
 
     /// Whether a packet may have these values, as far as the fields' sources tell.
@@ -143,6 +156,32 @@ impl<'s> Analysis<'s> {
         let mut key = KeyBuf::new(&list.schema);
         key.push_values(packet);
         list.possible.is_possible(&key.keys().row(0)[..list.schema.words().len()])
+    }
+
+    /// Returns the fields that a packet of a list must show to be classified, if rules that are removed do not count.
+    pub(super) fn needed(&self, list: usize) -> Vec<bool> {
+        let schema = &self.lists[list].schema;
+        match self.keys {
+            KeySpace::Parsed => {
+                let kept = self.rules.iter().zip(&self.removed).filter(|(_, is_removed)| !**is_removed);
+                tested_fields(kept.map(|(rule, _)| *rule), schema)
+            }
+            KeySpace::ParsedWhole => vec![true; schema.fields().len()],
+            KeySpace::Any => vec![false; schema.fields().len()],
+        }
+    }
+
+    /// Returns the keys that no classified packet of a list has, if these fields are needed.
+    pub(super) fn possible(
+        &self,
+        list: usize,
+        fragments: Fragments,
+        needed: &[bool],
+        has_more_routing: bool,
+    ) -> Possible {
+        let schema = &self.lists[list].schema;
+        let of = Needed { fragments, fields: needed, tested: needed, has_more_routing };
+        Possible::new(schema, (self.keys != KeySpace::Any).then_some(of))
     }
 
     pub(super) fn verdict(&self, rank: u32) -> Verdict {
@@ -195,6 +234,17 @@ impl<'s> Analysis<'s> {
         let schema = &self.lists[list].schema;
         FieldValues { family: schema.family(), values: schema.values(key) }
     }
+}
+
+/// Returns the keys that no classified packet has, if rules test these fields.
+fn possible(schema: &Schema, fragments: Fragments, keys: KeySpace, tested: &[bool]) -> Possible {
+    let all = vec![true; tested.len()];
+    let fields = match keys {
+        KeySpace::Parsed => tested,
+        KeySpace::ParsedWhole => &all,
+        KeySpace::Any => return Possible::new(schema, None),
+    };
+    Possible::new(schema, Some(Needed { fragments, fields, tested, has_more_routing: false }))
 }
 
 /// Returns the bit of a verdict.

@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::align::align;
-use super::analysis::{Analysis, Config, cover};
+use super::analysis::{Analysis, Config, KeySpace, cover};
 use super::cover::Cover;
+use super::hidden::{self, Hiding};
 use super::leftover::{leftover, merge};
+use super::one_sided::Classified;
 use super::piece::{Piece, and, push_box};
 use crate::error::BuildError;
 use crate::policy::{Fragments, Policy, Verdict};
@@ -33,12 +35,42 @@ pub struct Difference {
     pub has_more_regions: bool,
 }
 
+/// Packets that only one of two rule sets classifies, with another verdict than the other gives unknown packets.
+///
+/// For example, a rule with ports makes later fragments unknown to its set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OneSided {
+    /// Set that classifies them: 0 is the first.
+    pub side: usize,
+    /// Sort of packets, in the plural; for example, `later fragments`.
+    pub packets: &'static str,
+    /// Index of the schema.
+    pub schema: usize,
+    /// Fields of the schema that the packets hide and that the other set needs.
+    pub hidden: Vec<usize>,
+    /// First match in the set that classifies them; `None` where no rule matches.
+    pub rule: Option<RuleId>,
+    /// Verdict of each set.
+    pub verdicts: [Verdict; 2],
+    /// One of the packets; fields that it hides are absent.
+    pub packet: FieldValues,
+}
+
 /// Differences of two rule sets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Differences {
     /// Pairs of rules, in the order of the first set, each once.
     pub pairs: Vec<Difference>,
+    /// Packets that only one set classifies: each sort once per schema and set.
+    pub one_sided: Vec<OneSided>,
+    /// Verdicts of both sets on packets that neither classifies, if they differ.
+    pub unknown: Option<[Verdict; 2]>,
+    /// Schemas in which the sets need different fields, where which packets hide these is not known.
+    ///
+    /// These are schemas of packets without addresses of IP, such as those of OpenFlow.
+    pub needs_differ: Vec<usize>,
     /// Number of questions that a cap ended, so that there may be more pairs.
     pub undecided: usize,
     /// Regions that all questions looked at.
@@ -48,14 +80,18 @@ pub struct Differences {
 impl Differences {
     /// Whether every packet gets the same verdict from both sets, for certain.
     pub fn is_none(&self) -> bool {
-        self.pairs.is_empty() && self.undecided == 0
+        self.pairs.is_empty()
+            && self.one_sided.is_empty()
+            && self.unknown.is_none()
+            && self.needs_differ.is_empty()
+            && self.undecided == 0
     }
 }
 
 /// Returns the pairs of rules by which two sets give some packet different verdicts.
 ///
-/// Packets that are not classified are not compared: which ones these are depends on the fields that rules test, and on
-/// [`Policy::fragments`]. If the sets treat fragments differently, later fragments without ports count as possible.
+/// Which packets are classified depends on the fields that rules test in each family, and on [`Policy::fragments`].
+/// Packets that one set classifies are compared with the other set's verdict on unknown packets.
 ///
 /// # Errors
 /// If a rule or a set exceeds a limit of [`Config::expansion`].
@@ -81,25 +117,26 @@ pub fn diff(
     config: &Config,
 ) -> Result<Differences, BuildError> {
     assert_eq!(before.0.schemas(), after.0.schemas(), "both sets have the same schemas");
-    let has_layer3 = [before.1, after.1].iter().any(|policy| policy.fragments == Fragments::Layer3);
-    let fragments = if has_layer3 { Fragments::Layer3 } else { Fragments::Unknown };
-    let of = |(set, policy): (_, &Policy)| Analysis::new(set, &Policy { fragments, ..*policy }, config);
-    let sides = [of(before)?, of(after)?];
+    let sides = [Analysis::new(before.0, before.1, config)?, Analysis::new(after.0, after.1, config)?];
     let [one, other] = sides.each_ref().map(keys);
     let common = align(&one, &other);
     let (most, most_regions) = (config.limits.pairs, config.regions);
-    let mut differ = Differ { sides, common, pairs: BTreeMap::new(), undecided: 0, most, most_regions };
+    let (pairs, one_sided, needs_differ) = (BTreeMap::new(), Vec::new(), Vec::new());
+    let mut differ = Differ { sides, common, pairs, one_sided, needs_differ, undecided: 0, most, most_regions };
     for list in 0..before.0.schemas().len() {
+        differ.compare_unknown(list);
         differ.compare(list);
     }
-    let work = differ.sides[0].work.done;
-    let Differ { pairs, undecided, .. } = differ;
+    let work = differ.sides.iter().map(|side| side.work.done).sum();
+    let unknown = [before.1.unknown, after.1.unknown];
+    let unknown = (config.keys != KeySpace::Any && unknown[0] != unknown[1]).then_some(unknown);
+    let Differ { pairs, one_sided, needs_differ, undecided, .. } = differ;
     let pairs = pairs.into_values().map(|(mut pair, boxes)| {
         pair.has_more_regions = boxes.len() > most_regions;
         pair.regions = regions(boxes, most_regions);
         pair
     });
-    Ok(Differences { pairs: pairs.collect(), undecided, work })
+    Ok(Differences { pairs: pairs.collect(), one_sided, unknown, needs_differ, undecided, work })
 }
 
 /// Returns boxes of several schemas as regions, merged; none if there are more than `most`.
@@ -137,6 +174,8 @@ struct Differ<'s> {
     common: [Vec<bool>; 2],
     /// Differences by the ranks of both rules; without a rule, the rank is the one behind all rules.
     pairs: BTreeMap<[u32; 2], (Difference, Vec<Located>)>,
+    one_sided: Vec<OneSided>,
+    needs_differ: Vec<usize>,
     undecided: usize,
     /// Maximum number of rules of the other set that one rule is compared with.
     most: usize,
@@ -152,6 +191,58 @@ impl Differ<'_> {
     fn verdict(&self, side: usize, rank: u32) -> Verdict {
         let of = &self.sides[side];
         if rank < self.count(side) { of.verdict(rank) } else { of.default }
+    }
+
+    /// Compares the packets that one set alone classifies, then leaves the keys of packets that both classify.
+    fn compare_unknown(&mut self, list: usize) {
+        let needed = [0, 1].map(|side| self.sides[side].needed(list));
+        let fragments = [0, 1].map(|side| self.sides[side].fragments);
+        let schema = &self.sides[0].lists[list].schema;
+        if !hidden::is_known(schema) {
+            let is_read = schema.fields().iter().any(|field| field.source().is_some());
+            if is_read && (needed[0] != needed[1] || fragments[0] != fragments[1]) {
+                self.needs_differ.push(list);
+            }
+            return;
+        }
+        if self.sides[0].keys == KeySpace::Any {
+            return;
+        }
+        let mut both_classify_later = true;
+        for side in 0..2 {
+            let (own, others) = (&needed[side], &needed[1 - side]);
+            let found = self.sides[side].classified_alone(list, own, (others, fragments[1 - side]));
+            both_classify_later &= !found.iter().any(|hiding| hiding.is_later);
+            for hiding in found {
+                self.ask_one_sided(list, side, &hiding, [own, others]);
+            }
+        }
+        let all: Vec<bool> = needed[0].iter().zip(&needed[1]).map(|(one, other)| one | other).collect();
+        let is_layer3 = fragments.contains(&Fragments::Layer3) && both_classify_later;
+        let fragments = if is_layer3 { Fragments::Layer3 } else { Fragments::Unknown };
+        self.sides[0].lists[list].possible = self.sides[0].possible(list, fragments, &all, false);
+    }
+
+    /// Adds packets that hide fields, if the set that classifies them gives them another verdict than the other set.
+    fn ask_one_sided(&mut self, list: usize, side: usize, hiding: &Hiding, [needed, others]: [&[bool]; 2]) {
+        let unknown = self.sides[1 - side].unknown;
+        match self.sides[side].other_verdict(list, hiding, needed, unknown) {
+            Classified::None => {}
+            Classified::Undecided => self.undecided += 1,
+            Classified::Found { rank, packet } => {
+                let known: Vec<&OneSided> =
+                    self.one_sided.iter().filter(|of| (of.schema, of.side) == (list, side)).collect();
+                if known.iter().any(|of| of.packets == hiding.name) {
+                    return;
+                }
+                let own = rank.map_or(self.sides[side].default, |rank| self.sides[side].verdict(rank));
+                let rule = rank.map(|rank| self.sides[side].rules[rank as usize].id);
+                let verdicts = if side == 0 { [own, unknown] } else { [unknown, own] };
+                let hidden = hiding.fields.iter().copied().filter(|&field| others[field]).collect();
+                let packets = hiding.name;
+                self.one_sided.push(OneSided { side, packets, schema: list, hidden, rule, verdicts, packet });
+            }
+        }
     }
 
     fn compare(&mut self, list: usize) {
@@ -227,7 +318,8 @@ impl Differ<'_> {
         match answer {
             Cover::Covered => {}
             Cover::Undecided => self.undecided += 1,
-            Cover::Free(key) => {
+            Cover::Free(mut key) => {
+                self.sides[0].lists[list].possible.settle(&mut key, of);
                 let rule = |side: usize| self.sides[side].rules.get(ranks[side] as usize).map(|rule| rule.id);
                 let packet = self.sides[0].values(list, &key);
                 let (rules, regions) = ([rule(0), rule(1)], Vec::new());

@@ -2,10 +2,11 @@
 
 use super::analysis::{Analysis, Answer, List, SHARED};
 use super::cover::{Cover, search};
+use super::one_sided::Classified;
 use super::piece::{Piece, and, overlap};
 use super::tree::Among;
 use crate::policy::Verdict;
-use crate::rule::{FieldValues, RuleId};
+use crate::rule::{FieldValues, RuleId, tested_fields};
 
 /// Number of rules of another verdict that are looked for one by one, before all others are collected at once.
 const SINGLY: usize = 8;
@@ -62,6 +63,10 @@ pub struct Finding {
     pub by: Vec<RuleId>,
     /// Packet of the rule, unless it is unmatchable.
     pub packet: Option<FieldValues>,
+    /// Whether the rule must stay nevertheless, because packets that hide a field which it tests are unknown by it.
+    ///
+    /// Without the rule some of these packets would be classified and get another verdict.
+    pub must_stay: bool,
 }
 
 /// Findings about a rule set, in order of priority.
@@ -88,21 +93,64 @@ impl Report {
 impl Analysis<'_> {
     /// Finds the rules that never decide and those that change no verdict.
     ///
-    /// All rules that are found can be removed together. Rules are only called redundant if some rule states an action,
-    /// because otherwise all verdicts are the same.
+    /// All rules that are found can be removed together, but for those that must stay. Rules are only called redundant
+    /// if some rule states an action, because otherwise all verdicts are the same.
     pub fn check(mut self) -> Report {
-        let mut found: Vec<Option<Finding>> = vec![None; self.rules.len()];
-        for rank in 0..self.rules.len() as u32 {
-            found[rank as usize] = self.shadowed(rank);
+        let never: Vec<Option<Finding>> = (0..self.rules.len() as u32).map(|rank| self.shadowed(rank)).collect();
+        let mut stays = vec![false; self.rules.len()];
+        loop {
+            let mut found = self.find(never.clone(), &stays);
+            // Rules that are kept make others needed, so that all are asked about once more.
+            if !self.keep(&mut stays) {
+                for (finding, &stays) in found.iter_mut().zip(&stays) {
+                    finding.iter_mut().for_each(|finding| finding.must_stay = stays);
+                }
+                let (rules, work) = (self.rules.len(), self.work.done);
+                return Report { findings: found.into_iter().flatten().collect(), rules, work, undecided: 0 };
+            }
         }
+    }
+
+    /// Adds to `stays` removed rules without which packets would be classified and get another verdict.
+    ///
+    /// Returns whether it adds some. Those are all removed rules that test a field which such packets hide.
+    fn keep(&mut self, stays: &mut [bool]) -> bool {
+        let mut has_more = false;
+        let removed = self.removed.clone();
+        for list in 0..self.lists.len() {
+            let rest = self.needed(list);
+            self.removed.fill(false);
+            let all = self.needed(list);
+            self.removed.clone_from(&removed);
+            if rest == all {
+                continue;
+            }
+            for hiding in self.classified_alone(list, &rest, (&all, self.fragments)) {
+                if matches!(self.other_verdict(list, &hiding, &rest, self.unknown), Classified::None) {
+                    continue;
+                }
+                for (rank, rule) in self.rules.iter().enumerate().filter(|(rank, _)| removed[*rank]) {
+                    let tested = tested_fields(std::iter::once(*rule), &self.lists[list].schema);
+                    if hiding.fields.iter().any(|&field| tested[field]) && !stays[rank] {
+                        (stays[rank], has_more) = (true, true);
+                    }
+                }
+            }
+        }
+        has_more
+    }
+
+    /// Returns the findings, of which `never` are rules that never decide, and notes which rules can be removed.
+    fn find(&mut self, never: Vec<Option<Finding>>, stays: &[bool]) -> Vec<Option<Finding>> {
+        let mut found = never;
         // A rule that never decides may still be the later rule that another one falls to; it makes no difference.
-        for (removed, finding) in self.removed.iter_mut().zip(&found) {
-            *removed = finding.as_ref().is_some_and(|finding| finding.kind != Kind::Undecided);
+        for ((removed, finding), stays) in self.removed.iter_mut().zip(&found).zip(stays) {
+            *removed = !stays && finding.as_ref().is_some_and(|finding| finding.kind != Kind::Undecided);
         }
         let has_actions = self.rules.iter().any(|rule| Verdict::from(rule.action) != Verdict::Match);
         if has_actions {
             for rank in (0..self.rules.len() as u32).rev() {
-                if found[rank as usize].is_some() {
+                if found[rank as usize].is_some() || stays[rank as usize] {
                     continue;
                 }
                 let (answer, by) = self.redundant(rank);
@@ -115,12 +163,7 @@ impl Analysis<'_> {
                 found[rank as usize] = Some(self.finding(kind, rank, by));
             }
         }
-        Report {
-            findings: found.into_iter().flatten().collect(),
-            rules: self.rules.len(),
-            work: self.work.done,
-            undecided: 0,
-        }
+        found
     }
 
     fn finding(&mut self, kind: Kind, rank: u32, mut by: Vec<u32>) -> Finding {
@@ -128,12 +171,15 @@ impl Analysis<'_> {
         by.dedup();
         let packet = (0..self.lists.len()).find_map(|list| {
             self.boxes(list, rank).iter().find_map(|of| match self.cover(list, of, 0, None) {
-                Cover::Free(key) => Some(self.values(list, &key)),
+                Cover::Free(mut key) => {
+                    self.lists[list].possible.settle(&mut key, of);
+                    Some(self.values(list, &key))
+                }
                 _ => None,
             })
         });
         let by = by.iter().map(|&rank| self.rules[rank as usize].id).collect();
-        Finding { kind, rule: self.rules[rank as usize].id, by, packet }
+        Finding { kind, rule: self.rules[rank as usize].id, by, packet, must_stay: false }
     }
 
     /// Returns the finding that a rule never decides, or cannot be decided about.

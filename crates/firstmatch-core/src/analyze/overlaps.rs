@@ -40,6 +40,7 @@ impl Overlapping {
             rule: pairs[0].later,
             by: pairs.iter().map(|pair| pair.earlier).collect(),
             packet: Some(pairs[0].packet.clone()),
+            must_stay: false,
         };
         self.pairs.chunk_by(|one, other| one.later == other.later).map(one).collect()
     }
@@ -78,7 +79,10 @@ impl Analysis<'_> {
                         match self.taken(list, &of, [earlier, later]) {
                             Cover::Covered => {}
                             Cover::Undecided => found.undecided += 1,
-                            Cover::Free(key) => _ = pairs.insert(earlier, self.values(list, &key)),
+                            Cover::Free(mut key) => {
+                                self.lists[list].possible.settle(&mut key, &of);
+                                pairs.insert(earlier, self.values(list, &key));
+                            }
                         }
                     }
                 }

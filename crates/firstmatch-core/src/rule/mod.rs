@@ -15,6 +15,7 @@ mod oracle;
 mod region;
 mod set;
 mod spec;
+mod tested;
 
 pub use condition::{Condition, NamedCondition, Test};
 pub use conditions::{ConditionRef, Conditions, pack};
@@ -28,3 +29,4 @@ pub use region::{Region, Regions};
 pub(crate) use region::{containing_prefix, fixed_bits};
 pub use set::RuleSet;
 pub use spec::{Action, FieldValues, Rule, RuleSpec};
+pub(crate) use tested::tested_fields;

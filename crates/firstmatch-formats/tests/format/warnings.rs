@@ -319,18 +319,16 @@ fn many_rules_are_looked_through_in_one_pass() {
         };
         (0..3).map(|_| once()).fold(f64::MAX, f64::min) / f64::from(count)
     };
-    let (few, many): (f64, f64) = (time(2_000), time(40_000));
+    let (few, many) = (time(2_000), time(40_000));
     assert!(many < 8.0 * few, "{few:e} s a rule, then {many:e}");
 }
 
-/// Returns the seconds that this thread had a core, as Linux counts them; elsewhere the seconds of a clock.
+/// Returns the seconds that this thread had a core.
 ///
 /// Other programs of a busy machine take time, but not time with a core.
 fn on_core() -> f64 {
-    let counts = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanos = counts.split_whitespace().next().and_then(|nanos| nanos.parse::<f64>().ok());
-    let clock = || std::time::SystemTime::UNIX_EPOCH.elapsed().expect("it is later").as_secs_f64();
-    nanos.map_or_else(clock, |nanos| nanos / 1e9)
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Of more shapes than are kept the narrowest one goes, whatever the others are.

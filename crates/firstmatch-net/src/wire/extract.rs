@@ -101,15 +101,8 @@ impl Extractor {
     /// As [`Extractor::new`].
     pub fn for_rules(schema: &Schema, rules: &RuleSet) -> Result<Self, NoSource> {
         let all = Self::new(schema)?;
-        let mut tested = SourceSet::ADDRESSES;
-        for rule in rules.iter().filter(|rule| rule.family.is_none() || rule.family == schema.family()) {
-            // A condition without a test for the family never holds in it, so the rule never matches there.
-            if rule.conditions.iter().all(|condition| condition.tests_for(schema.family()).next().is_some()) {
-                for condition in rule.conditions.iter() {
-                    tested = tested.union(SourceSet::of(&[all.sources[condition.field]]));
-                }
-            }
-        }
+        let fields = rules.tested_fields(schema).into_iter().zip(&all.sources).filter(|(is_tested, _)| *is_tested);
+        let tested = fields.fold(SourceSet::ADDRESSES, |all, (_, &source)| all.union(SourceSet::of(&[source])));
         let (needed, required) = (all.needed.intersection(tested), all.required.intersection(tested));
         Ok(Self { needed, required, ..all })
     }

@@ -1,7 +1,7 @@
 //! Tests of the crate: headers, sources of packets, and, with those features, planes and systems.
 //!
 //! - Headers: `wire` and `layers` of frames, `nested` ones, `presence` of fields, `fast` for common frames, `openflow`,
-//!   `damage` of every byte, `agreement` and `captures` beside other parsers.
+//!   `damage` of every byte, `agreement` and `captures` beside other parsers. `compared` has differences of rule files.
 //! - Sources: `source` reads captures, `trace` and `table` text. `answers` goes from a file to decisions, `allocation`
 //!   counts memory.
 //! - Threads: `plane` and `systems`.
@@ -12,6 +12,7 @@ mod agreement;
 mod allocation;
 mod answers;
 mod captures;
+mod compared;
 mod damage;
 mod fast;
 mod layers;

@@ -65,7 +65,9 @@ fn parsed_packets_are_possible() {
         let policy = Policy { fragments, ..Policy::default() };
         for rules in &sets {
             let schemas = rules.schemas();
-            let analysis = Analysis::new(rules, &policy, &analyze::Config::default()).expect("no rules");
+            let mut config = analyze::Config::default();
+            config.keys = analyze::KeySpace::ParsedWhole;
+            let analysis = Analysis::new(rules, &policy, &config).expect("no rules");
             let batch = Batch::for_policy(&policy, schemas).expect("sources");
             let mut count = 0;
             for frame in &frames {
