@@ -5,32 +5,14 @@
 //! its table, which a thread compares once a call. So a build beside lookups is safe: the thread takes the new table at
 //! its next call, and the old one is freed with its last session.
 
-use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use firstmatch_core::{KeyBuf, Match, Scratch};
+use firstmatch_core::Match;
 
 use crate::abi::{Code, MAX_CATEGORIES};
 use crate::context::Context;
 use crate::gather::CHUNK;
-use crate::table::Table;
-
-/// State of one thread for one table.
-struct Session {
-    table: Arc<Table>,
-    rows: KeyBuf,
-    scratches: Vec<Scratch>,
-    /// Answers of a chunk, engine after engine.
-    matches: Vec<Option<Match>>,
-    /// Pointers of a chunk, kept here because clearing them for each call would take time.
-    keys: [*const u8; CHUNK],
-}
-
-thread_local! {
-    /// Sessions of this thread; the last used comes first.
-    static SESSIONS: RefCell<Vec<Session>> = const { RefCell::new(Vec::new()) };
-}
+use crate::session::{self, Session};
 
 /// Arguments of a call, as C gave them.
 #[derive(Clone, Copy)]
@@ -76,16 +58,9 @@ impl Call {
         if self.num > CHUNK && (0..self.num).fold(false, |any, at| any | is_null(at)) {
             return Err(Code::Invalid);
         }
-        let with_sessions = SESSIONS.try_with(|sessions| {
-            let mut sessions = sessions.try_borrow_mut().ok()?;
-            let is_first = sessions.first().is_some_and(|session| session.table.version == version);
-            if !is_first {
-                find(&mut sessions, context, version)?;
-            }
-            // SAFETY: the caller's promise.
-            sessions.first_mut().map(|session| unsafe { self.answer(session) })
-        });
-        if let Ok(Some(result)) = with_sessions {
+        // SAFETY: the caller's promise.
+        let answered = session::with(context, version, |session| unsafe { self.answer(session) });
+        if let Some(result) = answered {
             return result;
         }
         // The thread is ending, or a signal came during a lookup: a session for this call alone.
@@ -102,7 +77,7 @@ impl Call {
     /// # Safety
     /// As [`Call::run`].
     unsafe fn answer(self, session: &mut Session) -> Result<(), Code> {
-        let Session { table, rows, scratches, matches, keys } = session;
+        let Session { table, rows, scratches, matches, keys, .. } = session;
         let of_category = &table.of_category[..self.categories];
         let asked = of_category.iter().fold(0, |all, of| all | of);
         for start in (0..self.num).step_by(CHUNK) {
@@ -171,35 +146,4 @@ fn best(matches: &[Option<Match>], mut of: u16, key: usize) -> Option<Match> {
         of &= of - 1;
     }
     best
-}
-
-impl Session {
-    fn new(table: Arc<Table>) -> Self {
-        let mut rows = KeyBuf::new(&table.schema);
-        let _zeros = rows.push_rows(CHUNK);
-        let scratches = table.engines.iter().map(|engine| engine.scratch()).collect();
-        let matches = vec![None; table.engines.len() * CHUNK];
-        Self { table, rows, scratches, matches, keys: [std::ptr::null(); CHUNK] }
-    }
-}
-
-/// Moves the session of this version to the front, or makes one. Sessions of retired tables are dropped.
-///
-/// Returns `None` if the context has no table any more.
-#[cold]
-fn find(sessions: &mut Vec<Session>, context: &Context, version: u64) -> Option<()> {
-    sessions.retain(|session| !session.table.is_retired.load(Ordering::Relaxed));
-    match sessions.iter().position(|session| session.table.version == version) {
-        Some(at) => sessions[..=at].rotate_right(1),
-        None => {
-            let table = context.table()?;
-            sessions.insert(0, Session::new(table));
-        }
-    }
-    Some(())
-}
-
-#[cfg(test)]
-pub(crate) fn sessions() -> usize {
-    SESSIONS.with(|sessions| sessions.borrow().len())
 }

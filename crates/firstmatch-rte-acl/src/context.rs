@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::abi::{Code, MemHook, NAME_SIZE};
 use crate::kept::{Head, Kept};
 use crate::table::{Checked, Table};
-use crate::{abi, eal};
+use crate::{abi, eal, retired};
 
 const MAGIC: u64 = 0x6669_7273_746d_6163;
 
@@ -24,6 +24,8 @@ const MAGIC: u64 = 0x6669_7273_746d_6163;
 #[derive(Debug)]
 pub struct Context {
     magic: AtomicU64,
+    /// Number of this handle among all of the process, by which threads keep their sessions.
+    pub(crate) slot: usize,
     /// Version of the table; 0 without one.
     pub(crate) version: AtomicU64,
     pub(crate) algorithm: AtomicI32,
@@ -73,9 +75,11 @@ struct Registry {
     live: Vec<&'static Context>,
     /// Handles to be used again.
     free: Vec<&'static Context>,
+    /// Number of handles, live or to be used again.
+    handles: usize,
 }
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry { live: Vec::new(), free: Vec::new() });
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { live: Vec::new(), free: Vec::new(), handles: 0 });
 
 /// Returns the name as far as names are compared: 32 bytes, of which C keeps 31.
 fn compared(name: &CStr) -> &[u8] {
@@ -111,7 +115,10 @@ pub(crate) fn create(name: &CStr, param: &abi::Param) -> Result<&'static Context
         return Err(Code::NoMemory);
     }
     registry.live.try_reserve(1).map_err(|_| Code::NoMemory)?;
-    let context = registry.free.pop().unwrap_or_else(|| Box::leak(Box::new(Context::new())));
+    let context = registry.free.pop().unwrap_or_else(|| {
+        registry.handles += 1;
+        Box::leak(Box::new(Context::new(registry.handles - 1)))
+    });
     let kept = &compared(name)[..name.count_bytes().min(NAME_SIZE - 1)];
     *lock(&context.name) = kept.to_vec();
     *lock(&context.rules) = Rules {
@@ -148,9 +155,10 @@ impl Registry {
 }
 
 impl Context {
-    fn new() -> Self {
+    fn new(slot: usize) -> Self {
         Self {
             magic: AtomicU64::new(0),
+            slot,
             version: AtomicU64::new(0),
             algorithm: AtomicI32::new(0),
             name: Mutex::new(Vec::new()),
@@ -187,6 +195,7 @@ impl Context {
         drop(built);
         if let Some(old) = old {
             old.is_retired.store(true, Ordering::Relaxed);
+            retired::push(self.slot);
         }
     }
 

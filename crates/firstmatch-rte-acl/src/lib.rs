@@ -54,6 +54,8 @@ mod kept;
 #[expect(unsafe_code, reason = "functions of C")]
 mod own;
 mod plan;
+mod retired;
+mod session;
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "pointers of C: keys; vector instructions")]
 mod shuffle;
