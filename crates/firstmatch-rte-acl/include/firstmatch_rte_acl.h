@@ -27,8 +27,8 @@ int firstmatch_acl_set_counting(struct rte_acl_ctx *ctx, int on);
 /* Returns the number of results that rules of this priority with this user data gave since the table was built. */
 uint64_t firstmatch_acl_count(const struct rte_acl_ctx *ctx, int32_t priority, uint32_t userdata);
 
-/* Builds the table anew with the configuration of the last build, beside lookups of other threads. Returns 0 or the codes
- * of rte_acl_build; the old table stays if it fails. */
+/* Builds the table anew with the configuration of the last build, beside lookups of other threads. Without a rule, lookups
+ * answer 0. Returns 0 or the codes of rte_acl_build; the old table stays if it fails. */
 int firstmatch_acl_commit(struct rte_acl_ctx *ctx);
 
 /* Writes a sentence about the rule that decides about a key in a category. Like snprintf, it writes at most size bytes

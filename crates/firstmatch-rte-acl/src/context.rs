@@ -234,8 +234,8 @@ impl Context {
     /// Builds the table of a configuration. Lookups use the old one until then.
     ///
     /// # Errors
-    /// If the configuration is wrong, the old table stays. As for [`Table::build`] otherwise, and there is no table
-    /// then.
+    /// If the configuration is wrong, the old table stays. If no rule has a built category, or as for [`Table::build`],
+    /// there is no table any more.
     pub(crate) fn build(&self, categories: u32, defs: &[abi::FieldDef], max_size: usize) -> Result<(), Code> {
         let mut own = lock(&self.rules);
         let size = own.rule_size as usize;
@@ -245,7 +245,11 @@ impl Context {
             own.kept.pack().map_err(|_| Code::NoMemory)?;
             Table::build(&own.kept, &config, size, own.is_counting)
         }));
-        let table = built.unwrap_or(Err(Code::Invalid));
+        // The original refuses a build without rules.
+        let table = built.unwrap_or(Err(Code::Invalid)).and_then(|table| match table.is_empty() {
+            true => Err(Code::Invalid),
+            false => Ok(table),
+        });
         own.config = Some(config);
         let result = table.as_ref().map(|_| ()).map_err(|&code| code);
         self.publish(table.ok());
@@ -261,7 +265,7 @@ impl Context {
         lock(&self.rules).kept.remove(is_removed).map_err(|_| Code::NoMemory)
     }
 
-    /// Builds the table of the last configuration anew. The old table stays if that fails.
+    /// Builds the table of the last configuration anew, perhaps without rules. The old table stays if that fails.
     ///
     /// # Errors
     /// If nothing was built before, or as for [`Table::build`].

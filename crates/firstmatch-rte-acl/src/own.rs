@@ -78,8 +78,8 @@ pub unsafe extern "C" fn firstmatch_acl_count(ctx: *const Context, priority: i32
 
 /// Builds the table anew with the configuration of the last build, beside lookups.
 ///
-/// Unlike after `rte_acl_build`, the old table stays if that fails. It returns `-EINVAL` if nothing was built before or
-/// no rule is left, and otherwise the codes of `rte_acl_build`.
+/// Unlike after `rte_acl_build`, the old table stays if that fails, and the last rule may be gone: then every lookup
+/// answers 0. It returns `-EINVAL` if nothing was built before, and otherwise the codes of `rte_acl_build`.
 ///
 /// # Safety
 /// None is needed: a handle that is not live is refused.

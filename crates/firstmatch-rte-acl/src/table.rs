@@ -94,10 +94,10 @@ pub(crate) fn parts_of(priority: Priority) -> (i32, u32) {
 }
 
 impl Table {
-    /// Builds a table of the rules that have one of the built categories.
+    /// Builds a table of the rules that have one of the built categories. Without any, every answer is 0.
     ///
     /// # Errors
-    /// If there is no such rule or one is malformed, the table would exceed its limit, or there is no memory.
+    /// If such a rule is malformed, the table would exceed its limit, or there is no memory.
     pub(crate) fn build(rules: &Kept, config: &Checked, rule_size: usize, is_counting: bool) -> Result<Self, Code> {
         let mut rule = vec![0; rule_size];
         let mut counts = Vec::new();
@@ -117,9 +117,6 @@ impl Table {
                 config.fields.check(&rule, &mut constrained)?;
                 order.push(Ordered { priority: priority(head, index as u32), index: index as u32, mask });
             }
-        }
-        if order.is_empty() {
-            return Err(Code::Invalid);
         }
         order.sort_unstable_by_key(|ordered| ordered.priority);
         let fields = config.fields.clone().without_open(&constrained);
@@ -145,6 +142,11 @@ impl Table {
             of_category: split.of_category,
             counts: counts.into(),
         })
+    }
+
+    /// Whether no rule has a built category.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.engines.is_empty()
     }
 
     /// Returns the best rule of a category for a row of key words.

@@ -304,8 +304,14 @@ fn changes_are_seen_after_a_commit() {
     assert_eq!((lookup(&context), commit(), lookup(&context)), (Ok(9), 0, Ok(8)));
     assert_eq!((context.add(&[any(1, 3, 5)]), commit(), lookup(&context)), (0, 0, Ok(5)));
     assert_eq!([remove(3, 5), remove(2, 8), remove(1, 7)], [1; 3]);
-    // Without a rule nothing can be built, and the old table stays.
-    assert_eq!((commit(), lookup(&context)), (EINVAL, Ok(5)));
+    // The last rule can go, too: then every key answers 0, in batches of every size.
+    assert_eq!((lookup(&context), commit(), lookup(&context)), (Ok(5), 0, Ok(0)));
+    assert_eq!(context.classify(&vec![KEY.to_vec(); 200], 4), Ok(vec![0; 800]));
+    assert_eq!((context.add(&[any(1, 3, 6)]), lookup(&context), commit(), lookup(&context)), (0, Ok(0), 0, Ok(6)));
+    // A rule of a category that is not built decides nothing, either.
+    assert_eq!((remove(3, 6), context.add(&[any(2, 3, 6)]), commit(), lookup(&context)), (1, 0, 0, Ok(0)));
+    // The original's build refuses to build without rules, and leaves no table.
+    assert_eq!((build(&context, &config()), lookup(&context)), (EINVAL, Err(EINVAL)));
     // SAFETY: null is refused.
     let codes = unsafe { [firstmatch_acl_remove(null_mut(), 1, 7), firstmatch_acl_commit(null_mut())] };
     assert_eq!(codes, [EINVAL; 2]);
