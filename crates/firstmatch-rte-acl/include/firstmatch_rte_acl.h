@@ -21,11 +21,25 @@ size_t firstmatch_acl_bytes(const struct rte_acl_ctx *ctx);
  * rules. Lookups see both after firstmatch_acl_commit. */
 int firstmatch_acl_remove(struct rte_acl_ctx *ctx, int32_t priority, uint32_t userdata);
 
-/* Counts the results of each rule from the next build or commit on, or no longer if on is 0. Returns 0 or -EINVAL. */
+/* Counts the results of each rule from the next build or commit on, or no longer if on is 0. A rule keeps its count in later
+ * builds and commits, until it is removed. Returns 0 or -EINVAL. */
 int firstmatch_acl_set_counting(struct rte_acl_ctx *ctx, int on);
 
-/* Returns the number of results that rules of this priority with this user data gave since the table was built. */
+/* Returns the number of results that rules of this priority with this user data gave since they are counted. */
 uint64_t firstmatch_acl_count(const struct rte_acl_ctx *ctx, int32_t priority, uint32_t userdata);
+
+/* Rule and the number of its results. */
+struct firstmatch_acl_results {
+    int32_t priority;
+    uint32_t userdata;
+    uint64_t results;
+};
+
+/* Writes the rules of the table with their results, in the order of their addition, to the first room elements of out.
+ * Returns the number of all rules of the table, 0 if results are not counted, or -EINVAL. Unless removed is null, it gets
+ * the number of results of the rules that have left the table. Together they are all results, also beside commits. */
+int firstmatch_acl_count_rules(const struct rte_acl_ctx *ctx, struct firstmatch_acl_results *out, uint32_t room,
+                               uint64_t *removed);
 
 /* Builds the table anew with the configuration of the last build, beside lookups of other threads. Without a rule, lookups
  * answer 0. Returns 0 or the codes of rte_acl_build; the old table stays if it fails. */

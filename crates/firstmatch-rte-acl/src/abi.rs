@@ -86,7 +86,20 @@ pub struct MemHook {
     pub udata: *mut c_void,
 }
 
+/// `struct firstmatch_acl_results` of this library's own header: a rule and the number of its results.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleResults {
+    /// Priority of the rule.
+    pub priority: i32,
+    /// User data of the rule.
+    pub userdata: u32,
+    /// Number of its results.
+    pub results: u64,
+}
+
 const _: () = {
+    assert!(size_of::<RuleResults>() == 16 && std::mem::offset_of!(RuleResults, results) == 8);
     assert!(size_of::<FieldDef>() == 8 && align_of::<FieldDef>() == 4);
     assert!(size_of::<Config>() == 528 && std::mem::offset_of!(Config, defs) == 8);
     assert!(std::mem::offset_of!(Config, max_size) == 520);

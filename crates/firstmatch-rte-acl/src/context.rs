@@ -6,15 +6,18 @@
 //! # Invariants
 //! - A live handle has the magic word, and a freed one has not (test `a_freed_handle_is_refused` of `tests/bad.rs`).
 //! - `version` is that of the table in `built`, or 0 without one (`Context::publish`).
+//! - The counters in `Rules` are those of the first rules (`Rules::remove`).
 
+use std::collections::TryReserveError;
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::{Code, MemHook, NAME_SIZE};
+use crate::counts::{COUNTER_BYTES, Counted, Gone};
 use crate::kept::{Head, Kept};
-use crate::table::{Checked, Table};
+use crate::table::{Checked, Table, reserve};
 use crate::{abi, eal, retired};
 
 const MAGIC: u64 = 0x6669_7273_746d_6163;
@@ -31,8 +34,16 @@ pub struct Context {
     pub(crate) algorithm: AtomicI32,
     /// Name without NUL; a lock of its own, so that names are compared beside a build.
     name: Mutex<Vec<u8>>,
-    built: Mutex<Option<Arc<Table>>>,
+    /// Locked for a moment only, and after `rules` where both are locked.
+    built: Mutex<Built>,
     pub(crate) rules: Mutex<Rules>,
+}
+
+/// Table that lookups use, and results of rules that it lacks.
+#[derive(Debug, Default)]
+struct Built {
+    table: Option<Arc<Table>>,
+    gone: Gone,
 }
 
 /// Rules and parameters of a context.
@@ -47,6 +58,79 @@ pub(crate) struct Rules {
     config: Option<Checked>,
     /// Whether the next table counts results.
     pub(crate) is_counting: bool,
+    /// Counters of the first rules; the next build makes those of the others.
+    counted: Vec<Counted>,
+    /// Counters of removed rules that the table still has.
+    leaving: Vec<Counted>,
+}
+
+impl Rules {
+    /// Number of bytes on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        self.kept.bytes() + (self.counted.capacity() + self.leaving.capacity()) * size_of::<Counted>()
+    }
+
+    /// Removes the rules whose head `is_removed` says so of; returns their number.
+    ///
+    /// # Errors
+    /// If there is no memory; no rule is removed then.
+    fn remove(&mut self, is_removed: impl Fn(Head) -> bool) -> Result<usize, TryReserveError> {
+        let Self { kept, counted, leaving, .. } = self;
+        leaving.try_reserve(counted.len())?;
+        let mut left = 0;
+        let removed = kept.remove(|index, head| {
+            let is_removed = is_removed(head);
+            match counted.get(index) {
+                Some(rule) if is_removed => leaving.push(rule.clone()),
+                Some(_) => {
+                    counted.swap(left, index);
+                    left += 1;
+                }
+                None => {}
+            }
+            is_removed
+        })?;
+        counted.truncate(left);
+        Ok(removed)
+    }
+
+    /// Removes every rule.
+    fn clear(&mut self) {
+        self.kept.clear();
+        match self.leaving.is_empty() {
+            true => self.leaving = std::mem::take(&mut self.counted),
+            false => self.leaving.append(&mut self.counted),
+        }
+    }
+
+    /// Returns the counters for a table; none unless results are counted.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    fn counters(&mut self) -> Result<Box<[Counted]>, Code> {
+        if !self.is_counting {
+            (self.counted, self.leaving) = (Vec::new(), Vec::new());
+            return Ok(Box::default());
+        }
+        let new = self.counted.len()..self.kept.len();
+        reserve(new.len() * 2 * COUNTER_BYTES)?;
+        self.counted.try_reserve_exact(new.len()).map_err(|_| Code::NoMemory)?;
+        self.counted.extend(new.map(|index| Counted::new(self.kept.head(index))));
+        let mut all = Vec::new();
+        all.try_reserve_exact(self.counted.len()).map_err(|_| Code::NoMemory)?;
+        all.extend_from_slice(&self.counted);
+        Ok(all.into())
+    }
+
+    /// Builds a table of the rules.
+    ///
+    /// # Errors
+    /// As for [`Table::build`].
+    fn table(&mut self, config: &Checked) -> Result<Table, Code> {
+        self.kept.pack().map_err(|_| Code::NoMemory)?;
+        let counters = self.counters()?;
+        Table::build(&self.kept, config, self.rule_size as usize, counters)
+    }
 }
 
 /// Memory hook of DPDK 26.03 and later, which is kept for the caller alone.
@@ -126,9 +210,7 @@ pub(crate) fn create(name: &CStr, param: &abi::Param) -> Result<&'static Context
         rule_size: param.rule_size,
         max_rules: param.max_rule_num,
         kept: Kept::new(param.rule_size as usize),
-        hook: Hook(None),
-        config: None,
-        is_counting: false,
+        ..Rules::default()
     };
     context.algorithm.store(eal::best_algorithm(), Ordering::Relaxed);
     context.magic.store(MAGIC, Ordering::Release);
@@ -143,8 +225,11 @@ pub(crate) fn free(handle: *const Context) {
     let context = registry.live.remove(at);
     context.magic.store(0, Ordering::Release);
     drop(registry);
-    context.publish(None);
-    *lock(&context.rules) = Rules::default();
+    let mut rules = lock(&context.rules);
+    *rules = Rules::default();
+    context.publish(None, &mut rules);
+    lock(&context.built).gone = Gone::default();
+    drop(rules);
     lock(&REGISTRY).free.push(context);
 }
 
@@ -162,7 +247,7 @@ impl Context {
             version: AtomicU64::new(0),
             algorithm: AtomicI32::new(0),
             name: Mutex::new(Vec::new()),
-            built: Mutex::new(None),
+            built: Mutex::new(Built::default()),
             rules: Mutex::new(Rules::default()),
         }
     }
@@ -183,15 +268,26 @@ impl Context {
 
     /// Returns the table, if there is one.
     pub(crate) fn table(&self) -> Option<Arc<Table>> {
-        lock(&self.built).clone()
+        lock(&self.built).table.clone()
     }
 
-    /// Replaces the table.
-    pub(crate) fn publish(&self, table: Option<Table>) {
-        let version = table.as_ref().map_or(0, |table| table.version);
+    /// Returns the table, if there is one, and the results of the rules that have left it.
+    pub(crate) fn table_and_gone(&self) -> (Option<Arc<Table>>, u64) {
         let mut built = lock(&self.built);
-        let old = std::mem::replace(&mut *built, table.map(Arc::new));
+        (built.table.clone(), built.gone.results())
+    }
+
+    /// Replaces the table by one of these rules.
+    fn publish(&self, table: Option<Table>, rules: &mut Rules) {
+        let version = table.as_ref().map_or(0, |table| table.version);
+        let is_uncounted = table.is_some() && !rules.is_counting;
+        let mut built = lock(&self.built);
+        let old = std::mem::replace(&mut built.table, table.map(Arc::new));
         self.version.store(version, Ordering::Release);
+        match is_uncounted {
+            true => built.gone = Gone::default(),
+            false => built.gone.add(std::mem::take(&mut rules.leaving)),
+        }
         drop(built);
         if let Some(old) = old {
             old.is_retired.store(true, Ordering::Relaxed);
@@ -241,10 +337,7 @@ impl Context {
         let size = own.rule_size as usize;
         let config = Checked::new(categories, defs, max_size, size)?;
         // The original has destroyed its table by now, so a build that panics must leave none, either.
-        let built = catch_unwind(AssertUnwindSafe(|| {
-            own.kept.pack().map_err(|_| Code::NoMemory)?;
-            Table::build(&own.kept, &config, size, own.is_counting)
-        }));
+        let built = catch_unwind(AssertUnwindSafe(|| own.table(&config)));
         // The original refuses a build without rules.
         let table = built.unwrap_or(Err(Code::Invalid)).and_then(|table| match table.is_empty() {
             true => Err(Code::Invalid),
@@ -252,7 +345,7 @@ impl Context {
         });
         own.config = Some(config);
         let result = table.as_ref().map(|_| ()).map_err(|&code| code);
-        self.publish(table.ok());
+        self.publish(table.ok(), &mut own);
         result
     }
 
@@ -262,7 +355,7 @@ impl Context {
     /// If there is no memory.
     pub(crate) fn remove(&self, priority: i32, userdata: u32) -> Result<usize, Code> {
         let is_removed = |head: Head| (head.priority, head.userdata) == (priority, userdata);
-        lock(&self.rules).kept.remove(is_removed).map_err(|_| Code::NoMemory)
+        lock(&self.rules).remove(is_removed).map_err(|_| Code::NoMemory)
     }
 
     /// Builds the table of the last configuration anew, perhaps without rules. The old table stays if that fails.
@@ -271,17 +364,19 @@ impl Context {
     /// If nothing was built before, or as for [`Table::build`].
     pub(crate) fn commit(&self) -> Result<(), Code> {
         let mut own = lock(&self.rules);
-        own.kept.pack().map_err(|_| Code::NoMemory)?;
-        let config = own.config.as_ref().ok_or(Code::Invalid)?;
-        self.publish(Some(Table::build(&own.kept, config, own.rule_size as usize, own.is_counting)?));
+        let config = own.config.take().ok_or(Code::Invalid)?;
+        let table = catch_unwind(AssertUnwindSafe(|| own.table(&config))).unwrap_or(Err(Code::Invalid));
+        own.config = Some(config);
+        self.publish(Some(table?), &mut own);
         Ok(())
     }
 
     /// Removes every rule; the table stays unless `with_table`.
     pub(crate) fn reset(&self, with_table: bool) {
-        lock(&self.rules).kept.clear();
+        let mut own = lock(&self.rules);
+        own.clear();
         if with_table {
-            self.publish(None);
+            self.publish(None, &mut own);
         }
     }
 }

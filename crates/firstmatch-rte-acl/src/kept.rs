@@ -97,21 +97,50 @@ impl Kept {
         }
     }
 
-    /// Removes the rules whose head `is_removed` says so of; returns their number.
+    /// Returns the head of the rule of index `index`, which must be there.
+    pub(crate) fn head(&self, index: usize) -> Head {
+        match index.checked_sub(self.packed_rules) {
+            Some(behind) => Head::of(&self.tail[behind * self.stride..]),
+            None => self.packed_head(self.heads(), index),
+        }
+    }
+
+    /// Returns the positions of the bytes of a head that differ between rules.
+    fn heads(&self) -> &[u32] {
+        &self.varying[..self.varying.partition_point(|&at| (at as usize) < DATA)]
+    }
+
+    /// Returns the head of a packed rule, of which `heads` are the positions that differ.
+    #[inline]
+    fn packed_head(&self, heads: &[u32], index: usize) -> Head {
+        let mut head = [0; DATA];
+        head.copy_from_slice(&self.template[..DATA]);
+        let bytes = &self.packed[index * self.varying.len()..][..heads.len()];
+        heads.iter().zip(bytes).for_each(|(&at, &byte)| head[at as usize] = byte);
+        Head::of(&head)
+    }
+
+    /// Removes the rules that `is_removed` says so of, by index and head; returns their number.
+    ///
+    /// It asks for each rule once, in their order.
     ///
     /// # Errors
-    /// If there is no memory; no rule is removed then.
-    pub(crate) fn remove(&mut self, is_removed: impl Fn(Head) -> bool) -> Result<usize, TryReserveError> {
+    /// If there is no memory; no rule is asked for then.
+    pub(crate) fn remove(&mut self, mut is_removed: impl FnMut(usize, Head) -> bool) -> Result<usize, TryReserveError> {
         self.pack()?;
-        let (mut rule, width, count) = (vec![0; self.stride], self.varying.len(), self.packed_rules);
-        let mut left = 0;
+        let (width, count) = (self.varying.len(), self.packed_rules);
+        // Rules from `first` on stay and are to be moved behind the `left` first ones.
+        let (mut left, mut first) = (0, 0);
+        let heads = self.heads().to_vec();
         for index in 0..count {
-            self.read(index, &mut rule);
-            if !is_removed(Head::of(&rule)) {
-                self.packed.copy_within(index * width..(index + 1) * width, left * width);
-                left += 1;
+            if is_removed(index, self.packed_head(&heads, index)) {
+                self.packed.copy_within(first * width..index * width, left * width);
+                left += index - first;
+                first = index + 1;
             }
         }
+        self.packed.copy_within(first * width..count * width, left * width);
+        left += count - first;
         self.packed.truncate(left * width);
         self.packed_rules = left;
         Ok(count - left)
@@ -182,6 +211,7 @@ mod tests {
             for (index, rule) in rules.iter().enumerate() {
                 kept.read(index, &mut out);
                 assert_eq!(&out, rule);
+                assert_eq!(kept.head(index), Head::of(rule));
             }
             kept.clear();
             assert_eq!((kept.len(), kept.bytes()), (0, 0));
@@ -199,7 +229,7 @@ mod tests {
             expected.extend(100 * round..100 * (round + 1));
             let before = expected.len();
             expected.retain(|userdata| userdata % 3 != round);
-            let removed = kept.remove(|head| head.userdata % 3 == round).expect("memory");
+            let removed = kept.remove(|_, head| head.userdata % 3 == round).expect("memory");
             assert_eq!(removed, before - expected.len());
             let mut out = vec![0; 32];
             let left = (0..kept.len()).map(|index| {
@@ -211,8 +241,8 @@ mod tests {
             assert_eq!(left.collect::<Vec<_>>(), expected);
         }
         assert!(expected.len() > 50);
-        assert_eq!(kept.remove(|_| true).expect("memory"), expected.len());
-        assert_eq!((kept.len(), kept.remove(|_| true).expect("memory")), (0, 0));
+        assert_eq!(kept.remove(|_, _| true).expect("memory"), expected.len());
+        assert_eq!((kept.len(), kept.remove(|_, _| true).expect("memory")), (0, 0));
     }
 
     #[test]

@@ -41,6 +41,7 @@ mod categories;
 mod classify;
 #[expect(unsafe_code, reason = "pointers of C: handles and rules")]
 mod context;
+mod counts;
 #[expect(unsafe_code, reason = "a function of C")]
 mod dump;
 #[expect(unsafe_code, reason = "symbols of C")]

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use firstmatch_core::KeyBuf;
 
-use crate::abi::{Code, MAX_CATEGORIES, status};
+use crate::abi::{Code, MAX_CATEGORIES, RuleResults, status};
 use crate::context::{Context, find, lock};
 use crate::table::parts_of;
 
@@ -25,7 +25,7 @@ pub unsafe extern "C" fn firstmatch_acl_bytes(ctx: *const Context) -> usize {
     let bytes = || {
         find(ctx).map_or(0, |context| {
             let table = context.table().map_or(0, |table| table.bytes());
-            size_of::<Context>() + lock(&context.rules).kept.bytes() + table
+            size_of::<Context>() + lock(&context.rules).bytes() + table
         })
     };
     catch_unwind(bytes).unwrap_or(0)
@@ -51,6 +51,9 @@ pub unsafe extern "C" fn firstmatch_acl_remove(ctx: *mut Context, priority: i32,
 
 /// Counts the results of each rule from the next build or commit on, or no longer if `on` is 0.
 ///
+/// A rule keeps its count in later builds and commits, until it is removed. A build or commit that no longer counts
+/// drops all counts.
+///
 /// It returns 0, or `-EINVAL` for a handle that is not live.
 ///
 /// # Safety
@@ -63,10 +66,10 @@ pub unsafe extern "C" fn firstmatch_acl_set_counting(ctx: *mut Context, on: c_in
     })
 }
 
-/// Returns the number of results that rules of a priority with this user data gave since the table was built.
+/// Returns the number of results that rules of a priority with this user data gave since they are counted.
 ///
 /// A packet has a result in each category that was asked for. It returns 0 without a table, or if results are not
-/// counted.
+/// counted. It takes time in proportion to the number of rules, so [`firstmatch_acl_count_rules`] is for many of them.
 ///
 /// # Safety
 /// None is needed: a handle that is not live is refused.
@@ -74,6 +77,40 @@ pub unsafe extern "C" fn firstmatch_acl_set_counting(ctx: *mut Context, on: c_in
 pub unsafe extern "C" fn firstmatch_acl_count(ctx: *const Context, priority: i32, userdata: u32) -> u64 {
     let body = || find(ctx).and_then(Context::table).map_or(0, |table| table.results_of(priority, userdata));
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(0)
+}
+
+/// Writes the rules of the table, in the order of their addition, each with the number of its results.
+///
+/// It writes at most `room` of them, and returns the number of all; 0 without a table, or if results are not counted. It
+/// writes to `removed`, unless that is null, the number of results of the rules that have left the table since results
+/// are counted. No result is in both and none in neither, also beside lookups, commits and builds.
+///
+/// It returns `-EINVAL` for a handle that is not live, or if `out` is null and `room` is not 0.
+///
+/// # Safety
+/// `out` must have room for `room` structs, and `removed` must be null or have room for a number.
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C" fn firstmatch_acl_count_rules(
+    ctx: *const Context,
+    out: *mut RuleResults,
+    room: u32,
+    removed: *mut u64,
+) -> c_int {
+    number(|| {
+        let context = find(ctx).filter(|_| room == 0 || !out.is_null()).ok_or(Code::Invalid)?;
+        let (table, gone) = context.table_and_gone();
+        let rules = table.as_ref().map_or(&[][..], |table| &table.counts);
+        for (at, rule) in rules.iter().take(room as usize).enumerate() {
+            let results = RuleResults { priority: rule.priority, userdata: rule.userdata, results: rule.results() };
+            // SAFETY: the caller's promise: `at` is below `room`.
+            unsafe { out.add(at).write_unaligned(results) };
+        }
+        if !removed.is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { removed.write_unaligned(gone) };
+        }
+        Ok(rules.len())
+    })
 }
 
 /// Builds the table anew with the configuration of the last build, beside lookups.

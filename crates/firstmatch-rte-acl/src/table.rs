@@ -9,6 +9,7 @@ use firstmatch_core::{Budget, BuildError, Classifier, Keys, Match, RuleId, Schem
 
 use crate::abi::{self, Code, FieldDef, MAX_CATEGORIES};
 use crate::categories::{Members, Split};
+use crate::counts::{COUNTER_BYTES, Counted};
 use crate::fields::{Fields, Lowering};
 use crate::gather::Gather;
 use crate::kept::{Head, Kept};
@@ -62,14 +63,8 @@ pub(crate) struct Table {
     pub(crate) engines: Vec<Box<dyn Classifier>>,
     /// Engines of each category, as bits.
     pub(crate) of_category: [u16; MAX_CATEGORIES as usize],
-    /// Counts of the rules by number of addition; empty unless results are counted.
+    /// Rules by number of addition; empty unless results are counted.
     pub(crate) counts: Box<[Counted]>,
-}
-
-/// Rule with the number of results that it gave.
-pub(crate) struct Counted {
-    head: Head,
-    results: AtomicU64,
 }
 
 /// Rule in the order of a lookup.
@@ -98,20 +93,19 @@ impl Table {
     ///
     /// # Errors
     /// If such a rule is malformed, the table would exceed its limit, or there is no memory.
-    pub(crate) fn build(rules: &Kept, config: &Checked, rule_size: usize, is_counting: bool) -> Result<Self, Code> {
+    pub(crate) fn build(
+        rules: &Kept,
+        config: &Checked,
+        rule_size: usize,
+        counts: Box<[Counted]>,
+    ) -> Result<Self, Code> {
         let mut rule = vec![0; rule_size];
-        let mut counts = Vec::new();
-        let counted = if is_counting { rules.len() } else { 0 };
-        counts.try_reserve_exact(counted).map_err(|_| Code::NoMemory)?;
         let mut order = Vec::new();
         order.try_reserve_exact(rules.len()).map_err(|_| Code::NoMemory)?;
         let mut constrained = vec![false; config.fields.len()];
         for index in 0..rules.len() {
             rules.read(index, &mut rule);
             let head = Head::of(&rule);
-            if is_counting {
-                counts.push(Counted { head, results: AtomicU64::new(0) });
-            }
             let mask = config.categories_of(head.category_mask);
             if mask != 0 {
                 config.fields.check(&rule, &mut constrained)?;
@@ -140,7 +134,7 @@ impl Table {
             gather,
             engines,
             of_category: split.of_category,
-            counts: counts.into(),
+            counts,
         })
     }
 
@@ -160,21 +154,21 @@ impl Table {
     /// Counts a result of a rule, if results are counted.
     pub(crate) fn count(&self, found: Option<Match>) {
         if let Some(counted) = found.and_then(|found| self.counts.get(parts_of(found.priority).1 as usize)) {
-            counted.results.fetch_add(1, Ordering::Relaxed);
+            counted.count();
         }
     }
 
     /// Returns the number of results of all rules of a priority with this user data.
     pub(crate) fn results_of(&self, priority: i32, userdata: u32) -> u64 {
-        let of =
-            self.counts.iter().filter(|counted| (counted.head.priority, counted.head.userdata) == (priority, userdata));
-        of.map(|counted| counted.results.load(Ordering::Relaxed)).sum()
+        let is_asked = |rule: &&Counted| (rule.priority, rule.userdata) == (priority, userdata);
+        self.counts.iter().filter(is_asked).map(Counted::results).sum()
     }
 
     /// Number of bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
         let engines = self.engines.iter().map(|engine| size_of_val(&**engine) + engine.stats().total_bytes());
-        size_of::<Self>() + size_of_val(&*self.counts) + self.gather.bytes() + engines.sum::<usize>()
+        let counts = size_of_val(&*self.counts) + self.counts.len() * COUNTER_BYTES;
+        size_of::<Self>() + counts + self.gather.bytes() + engines.sum::<usize>()
     }
 }
 
@@ -203,7 +197,7 @@ fn lower(
 }
 
 /// Checks that `bytes` bytes can be allocated.
-fn reserve(bytes: usize) -> Result<(), Code> {
+pub(crate) fn reserve(bytes: usize) -> Result<(), Code> {
     Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| Code::NoMemory)
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::ptr::{null, null_mut};
 
-use firstmatch_rte_acl::abi::{Config, FieldDef, MemHook, Param};
+use firstmatch_rte_acl::abi::{Config, FieldDef, MemHook, Param, RuleResults};
 use firstmatch_rte_acl::*;
 
 use crate::random::Owned;
@@ -336,9 +336,35 @@ fn results_are_counted_from_a_build_on() {
     // SAFETY: a live handle.
     assert_eq!(unsafe { firstmatch_acl_remove(context.0, 8, 8) }, 1);
     assert_eq!((commit(), lookup(&context), counts()), (0, Ok(7), [1, 0]));
+    // A rule keeps its count in a commit and a build, and the results of the removed one are still known.
+    assert_eq!(
+        (commit(), counts(), build(&context, &config()), lookup(&context), counts()),
+        (0, [1, 0], 0, Ok(7), [2, 0])
+    );
+    let rules = |room: u32| {
+        let (mut out, mut removed) = ([RuleResults::default(); 3], 9);
+        // SAFETY: a live handle, and room for that many.
+        let number = unsafe { firstmatch_acl_count_rules(context.0, out.as_mut_ptr(), room, &raw mut removed) };
+        (number, out[0], out[1], removed)
+    };
+    let [seven, none] = [RuleResults { priority: 7, userdata: 7, results: 2 }, RuleResults::default()];
+    assert_eq!((rules(3), rules(0)), ((1, seven, none, 2), (1, none, none, 2)));
+    assert_eq!((context.add(&[any(1, 9, 9)]), commit(), lookup(&context)), (0, 0, Ok(9)));
+    let nine = RuleResults { priority: 9, userdata: 9, results: 1 };
+    assert_eq!((rules(1), rules(2)), ((2, seven, none, 2), (2, seven, nine, 2)));
+    // Rules of the old table count until the new ones are built, and then as removed.
+    // SAFETY: a live handle.
+    unsafe { rte_acl_reset_rules(context.0) };
+    assert_eq!((lookup(&context), rules(3).3, context.add(&[any(1, 7, 7)])), (Ok(9), 2, 0));
+    assert_eq!((build(&context, &config()), lookup(&context)), (0, Ok(7)));
+    assert_eq!(rules(3), (1, RuleResults { results: 1, ..seven }, none, 6));
     assert_eq!((set(0), commit(), lookup(&context), counts()), (0, 0, Ok(7), [0; 2]));
+    assert_eq!((rules(3), set(1), commit(), rules(3).3), ((0, none, none, 0), 0, 0, 0));
     // SAFETY: null is refused.
     unsafe {
+        assert_eq!(firstmatch_acl_count_rules(null(), null_mut(), 0, null_mut()), EINVAL);
+        assert_eq!(firstmatch_acl_count_rules(context.0, null_mut(), 1, null_mut()), EINVAL);
+        assert_eq!(firstmatch_acl_count_rules(context.0, null_mut(), 0, null_mut()), 1);
         assert_eq!(firstmatch_acl_set_counting(null_mut(), 1), EINVAL);
         assert_eq!(firstmatch_acl_count(null(), 7, 7), 0);
     }
