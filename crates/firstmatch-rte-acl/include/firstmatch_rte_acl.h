@@ -21,6 +21,20 @@ size_t firstmatch_acl_bytes(const struct rte_acl_ctx *ctx);
  * rules. Lookups see both after firstmatch_acl_commit. */
 int firstmatch_acl_remove(struct rte_acl_ctx *ctx, int32_t priority, uint32_t userdata);
 
+/* Rules by their priority and user data. */
+struct firstmatch_acl_rule {
+    int32_t priority;
+    uint32_t userdata;
+};
+
+/* Removes every rule that one of num names has, in one pass over the rules. Returns the number of rules that were removed,
+ * -EINVAL or -ENOMEM. */
+int firstmatch_acl_remove_rules(struct rte_acl_ctx *ctx, const struct firstmatch_acl_rule *rules, uint32_t num);
+
+/* Creates a context with the rules, parameters and configuration of ctx. It has no table until firstmatch_acl_commit or
+ * rte_acl_build, and no counts. Returns NULL with rte_errno EINVAL, EEXIST if there is a context of this name, or ENOMEM. */
+struct rte_acl_ctx *firstmatch_acl_copy(const struct rte_acl_ctx *ctx, const char *name);
+
 /* Counts the results of each rule from the next build or commit on, or no longer if on is 0. A rule keeps its count in later
  * builds and commits, until it is removed. Returns 0 or -EINVAL. */
 int firstmatch_acl_set_counting(struct rte_acl_ctx *ctx, int on);

@@ -86,6 +86,16 @@ pub struct MemHook {
     pub udata: *mut c_void,
 }
 
+/// `struct firstmatch_acl_rule` of this library's own header: rules by priority and user data.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RuleName {
+    /// Priority of the rules.
+    pub priority: i32,
+    /// User data of the rules.
+    pub userdata: u32,
+}
+
 /// `struct firstmatch_acl_results` of this library's own header: a rule and the number of its results.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,7 +109,9 @@ pub struct RuleResults {
 }
 
 const _: () = {
-    assert!(size_of::<RuleResults>() == 16 && std::mem::offset_of!(RuleResults, results) == 8);
+    assert!(
+        size_of::<RuleName>() == 8 && size_of::<RuleResults>() == 16 && std::mem::offset_of!(RuleResults, results) == 8
+    );
     assert!(size_of::<FieldDef>() == 8 && align_of::<FieldDef>() == 4);
     assert!(size_of::<Config>() == 528 && std::mem::offset_of!(Config, defs) == 8);
     assert!(std::mem::offset_of!(Config, max_size) == 520);
@@ -120,6 +132,8 @@ pub(crate) enum Code {
     Unsupported,
     /// `-ENOENT`: there is no such thing.
     Missing,
+    /// `-EEXIST`: there is one already.
+    Exists,
 }
 
 impl Code {
@@ -131,6 +145,7 @@ impl Code {
             Self::TooLarge => libc::ERANGE,
             Self::Unsupported => libc::ENOTSUP,
             Self::Missing => libc::ENOENT,
+            Self::Exists => libc::EEXIST,
         }
     }
 }

@@ -17,7 +17,7 @@ fn guarded(body: impl FnOnce() -> Result<(), Code>) -> c_int {
 }
 
 /// Runs the body of a function that answers by a handle; an error is stored in `rte_errno`.
-fn handle(body: impl FnOnce() -> Result<&'static Context, Code>) -> *mut Context {
+pub(crate) fn handle(body: impl FnOnce() -> Result<&'static Context, Code>) -> *mut Context {
     match catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Code::Invalid)) {
         Ok(context) => std::ptr::from_ref(context).cast_mut(),
         Err(code) => {

@@ -94,6 +94,17 @@ impl Rules {
         Ok(removed)
     }
 
+    /// Returns a copy without counters.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    fn copy(&self) -> Result<Self, TryReserveError> {
+        let Self { socket_id, rule_size, max_rules, hook, is_counting, .. } = *self;
+        let (kept, config) = (self.kept.copy()?, self.config.clone());
+        let (counted, leaving) = (Vec::new(), Vec::new());
+        Ok(Self { socket_id, rule_size, max_rules, kept, hook, config, is_counting, counted, leaving })
+    }
+
     /// Removes every rule.
     fn clear(&mut self) {
         self.kept.clear();
@@ -198,24 +209,28 @@ pub(crate) fn create(name: &CStr, param: &abi::Param) -> Result<&'static Context
     if !eal::has_socket(param.socket_id) {
         return Err(Code::NoMemory);
     }
-    registry.live.try_reserve(1).map_err(|_| Code::NoMemory)?;
-    let context = registry.free.pop().unwrap_or_else(|| {
-        registry.handles += 1;
-        Box::leak(Box::new(Context::new(registry.handles - 1)))
-    });
-    let kept = &compared(name)[..name.count_bytes().min(NAME_SIZE - 1)];
-    *lock(&context.name) = kept.to_vec();
-    *lock(&context.rules) = Rules {
+    let rules = Rules {
         socket_id: param.socket_id,
         rule_size: param.rule_size,
         max_rules: param.max_rule_num,
         kept: Kept::new(param.rule_size as usize),
         ..Rules::default()
     };
-    context.algorithm.store(eal::best_algorithm(), Ordering::Relaxed);
-    context.magic.store(MAGIC, Ordering::Release);
-    registry.live.push(context);
-    Ok(context)
+    registry.add(name, rules, eal::best_algorithm())
+}
+
+/// Creates a context with the rules, parameters and configuration of another one, without a table.
+///
+/// # Errors
+/// If there is a context of this name, or no memory.
+pub(crate) fn copy(of: &Context, name: &CStr) -> Result<&'static Context, Code> {
+    // The registry is locked only afterwards, because a build of the original may hold its rules for long.
+    let rules = lock(&of.rules).copy().map_err(|_| Code::NoMemory)?;
+    let mut registry = lock(&REGISTRY);
+    match registry.named(compared(name)) {
+        Some(_) => Err(Code::Exists),
+        None => registry.add(name, rules, of.algorithm.load(Ordering::Relaxed)),
+    }
 }
 
 /// Frees the context of a handle; does nothing if it is no live one.
@@ -234,6 +249,25 @@ pub(crate) fn free(handle: *const Context) {
 }
 
 impl Registry {
+    /// Adds a context under a name that no other has.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    fn add(&mut self, name: &CStr, rules: Rules, algorithm: i32) -> Result<&'static Context, Code> {
+        self.live.try_reserve(1).map_err(|_| Code::NoMemory)?;
+        let context = self.free.pop().unwrap_or_else(|| {
+            self.handles += 1;
+            Box::leak(Box::new(Context::new(self.handles - 1)))
+        });
+        let kept = &compared(name)[..name.count_bytes().min(NAME_SIZE - 1)];
+        *lock(&context.name) = kept.to_vec();
+        *lock(&context.rules) = rules;
+        context.algorithm.store(algorithm, Ordering::Relaxed);
+        context.magic.store(MAGIC, Ordering::Release);
+        self.live.push(context);
+        Ok(context)
+    }
+
     fn named(&self, name: &[u8]) -> Option<&'static Context> {
         self.live.iter().copied().find(|context| *lock(&context.name) == name)
     }
@@ -349,13 +383,14 @@ impl Context {
         result
     }
 
-    /// Removes the rules of a priority with this user data; returns their number. The table stays.
+    /// Removes the rules that `is_removed` says so of, by priority and user data; returns their number. The table
+    /// stays.
     ///
     /// # Errors
-    /// If there is no memory.
-    pub(crate) fn remove(&self, priority: i32, userdata: u32) -> Result<usize, Code> {
-        let is_removed = |head: Head| (head.priority, head.userdata) == (priority, userdata);
-        lock(&self.rules).remove(is_removed).map_err(|_| Code::NoMemory)
+    /// If there is no memory; no rule is removed then.
+    pub(crate) fn remove(&self, is_removed: impl Fn(i32, u32) -> bool) -> Result<usize, Code> {
+        let removed = lock(&self.rules).remove(|head| is_removed(head.priority, head.userdata));
+        removed.map_err(|_| Code::NoMemory)
     }
 
     /// Builds the table of the last configuration anew, perhaps without rules. The old table stays if that fails.

@@ -53,6 +53,22 @@ impl Kept {
         Self { stride, ..Self::default() }
     }
 
+    /// Returns a copy of the list.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub(crate) fn copy(&self) -> Result<Self, TryReserveError> {
+        fn copy<T: Copy>(from: &[T]) -> Result<Vec<T>, TryReserveError> {
+            let mut to = Vec::new();
+            to.try_reserve_exact(from.len())?;
+            to.extend_from_slice(from);
+            Ok(to)
+        }
+        let [template, packed, tail] = [&self.template, &self.packed, &self.tail].map(|bytes| copy(bytes));
+        let (stride, packed_rules, varying) = (self.stride, self.packed_rules, copy(&self.varying)?);
+        Ok(Self { stride, template: template?, varying, packed: packed?, packed_rules, tail: tail? })
+    }
+
     /// Number of rules.
     pub(crate) fn len(&self) -> usize {
         self.packed_rules + self.tail.len().checked_div(self.stride).unwrap_or(0)

@@ -1,12 +1,13 @@
 //! Functions beside the original's.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use firstmatch_core::KeyBuf;
 
-use crate::abi::{Code, MAX_CATEGORIES, RuleResults, status};
-use crate::context::{Context, find, lock};
+use crate::abi::{Code, MAX_CATEGORIES, RuleName, RuleResults, status};
+use crate::border::handle;
+use crate::context::{self, Context, find, lock};
 use crate::table::parts_of;
 
 /// Returns the name and version of this library; so a program can tell whose functions it calls.
@@ -46,7 +47,44 @@ fn number(body: impl FnOnce() -> Result<usize, Code>) -> c_int {
 /// None is needed: a handle that is not live is refused.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C" fn firstmatch_acl_remove(ctx: *mut Context, priority: i32, userdata: u32) -> c_int {
-    number(|| find(ctx).ok_or(Code::Invalid)?.remove(priority, userdata))
+    number(|| find(ctx).ok_or(Code::Invalid)?.remove(|of, data| (of, data) == (priority, userdata)))
+}
+
+/// Removes every rule whose priority and user data are those of one of `num` names; returns their number.
+///
+/// It goes through the rules once, whatever the number of names. It returns `-EINVAL` for a handle that is not live, or
+/// if `rules` is null and `num` is not 0, and `-ENOMEM` without memory. No rule is removed then.
+///
+/// # Safety
+/// `rules` must be null or lead to `num` structs.
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C" fn firstmatch_acl_remove_rules(ctx: *mut Context, rules: *const RuleName, num: u32) -> c_int {
+    number(|| {
+        let context = find(ctx).filter(|_| num == 0 || !rules.is_null()).ok_or(Code::Invalid)?;
+        let mut names = Vec::new();
+        names.try_reserve_exact(num as usize).map_err(|_| Code::NoMemory)?;
+        // SAFETY: the caller's promise.
+        names.extend((0..num as usize).map(|at| unsafe { rules.add(at).read_unaligned() }));
+        names.sort_unstable();
+        context.remove(|priority, userdata| names.binary_search(&RuleName { priority, userdata }).is_ok())
+    })
+}
+
+/// Creates a context with the rules, parameters and configuration of another one, under a name of its own.
+///
+/// The copy has no table until `firstmatch_acl_commit` or `rte_acl_build`, and no counts. So a program can change the
+/// copy, commit it, and use it in place of the original at once. It returns null with `rte_errno` EINVAL for a handle
+/// that is not live or without a name, EEXIST if there is a context of this name, and ENOMEM without memory.
+///
+/// # Safety
+/// `name` must be null or end with NUL.
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C" fn firstmatch_acl_copy(ctx: *const Context, name: *const c_char) -> *mut Context {
+    handle(|| {
+        let context = find(ctx).filter(|_| !name.is_null()).ok_or(Code::Invalid)?;
+        // SAFETY: the caller's promise.
+        context::copy(context, unsafe { CStr::from_ptr(name) })
+    })
 }
 
 /// Counts the results of each rule from the next build or commit on, or no longer if `on` is 0.

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use firstmatch_rte_acl::abi::{Config, FieldDef, Param};
+use firstmatch_rte_acl::abi::{Config, FieldDef, Param, RuleResults};
 use firstmatch_rte_acl::*;
 use firstmatch_testkit::rng::Rng;
 
@@ -128,6 +128,26 @@ impl Pool {
                     let config = self.config();
                     return rte_acl_build(ctx, if is_null { null() } else { &raw const config });
                 }
+                15 => {
+                    self.fill();
+                    let num = if is_null { self.number() } else { self.rng.below(9) as u32 };
+                    return firstmatch_acl_remove_rules(ctx, memory.cast(), num).min(0);
+                }
+                16 => {
+                    let (mut out, mut removed) = ([RuleResults::default(); 8], 0);
+                    let out = if is_null { null_mut() } else { out.as_mut_ptr() };
+                    let room = if is_null { self.number() } else { self.rng.below(9) as u32 };
+                    let removed = if self.rng.one_in(2) { null_mut() } else { &raw mut removed };
+                    return firstmatch_acl_count_rules(ctx, out, room, removed).min(0);
+                }
+                17 => {
+                    let name: [c_char; 3] = [b'a' as c_char + self.rng.below(8) as c_char, 0, 0];
+                    let copy = firstmatch_acl_copy(ctx, if is_null { null() } else { name.as_ptr() });
+                    let at = self.rng.below(self.handles.len());
+                    self.handles[at] = copy;
+                }
+                18 => return firstmatch_acl_commit(ctx),
+                19 => return firstmatch_acl_set_counting(ctx, i32::from(self.rng.one_in(2))),
                 kind => {
                     let mut data = [memory.cast::<u8>(); 4];
                     data[self.rng.below(4)] = self.memory.as_ptr().cast();

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::ptr::{null, null_mut};
 
-use firstmatch_rte_acl::abi::{Config, FieldDef, MemHook, Param, RuleResults};
+use firstmatch_rte_acl::abi::{Config, FieldDef, MemHook, Param, RuleName, RuleResults};
 use firstmatch_rte_acl::*;
 
 use crate::random::Owned;
@@ -315,6 +315,66 @@ fn changes_are_seen_after_a_commit() {
     // SAFETY: null is refused.
     let codes = unsafe { [firstmatch_acl_remove(null_mut(), 1, 7), firstmatch_acl_commit(null_mut())] };
     assert_eq!(codes, [EINVAL; 2]);
+}
+
+#[test]
+fn many_rules_are_removed_at_once() {
+    let context = Owned::new("many", 48, 1000);
+    let rules: Vec<_> = (0..1000).map(|at| any(1, 1 + at % 500, at as u32 % 250)).collect();
+    assert_eq!((context.add(&rules), build(&context, &config()), lookup(&context)), (0, 0, Ok(249)));
+    let remove = |rules: &[[u32; 2]]| {
+        let name = |&[priority, userdata]: &[u32; 2]| RuleName { priority: priority as i32, userdata };
+        let names: Vec<_> = rules.iter().map(name).collect();
+        // SAFETY: a live handle and whole structs.
+        unsafe { firstmatch_acl_remove_rules(context.0, names.as_ptr(), names.len() as u32) }
+    };
+    // Rules 499 and 999 have priority 500 and user data 249; no rule has priority 500 and another one.
+    assert_eq!((remove(&[]), remove(&[[500, 0], [1001, 249]]), remove(&[[500, 249], [500, 249]])), (0, 0, 2));
+    let names: Vec<_> = (1..=499).rev().filter(|priority| priority % 10 != 0).map(|p| [p, (p - 1) % 250]).collect();
+    assert_eq!((remove(&names), remove(&names)), (2 * 450, 0));
+    // SAFETY: a live handle.
+    assert_eq!((unsafe { firstmatch_acl_commit(context.0) }, lookup(&context)), (0, Ok(489 % 250)));
+    // SAFETY: null is refused.
+    unsafe {
+        assert_eq!(firstmatch_acl_remove_rules(null_mut(), null(), 0), EINVAL);
+        assert_eq!(firstmatch_acl_remove_rules(context.0, null(), 1), EINVAL);
+        assert_eq!(firstmatch_acl_remove_rules(context.0, null(), 0), 0);
+    }
+}
+
+#[test]
+fn a_copy_has_the_rules_and_goes_its_own_way() {
+    let context = Owned::new("copied", 48, 3);
+    let copy = |name: &str| {
+        let name = CString::new(name).expect("no NUL");
+        // SAFETY: a live handle and a name.
+        unsafe { firstmatch_acl_copy(context.0, name.as_ptr()) }
+    };
+    // SAFETY: a live handle.
+    assert_eq!((context.add(&[any(1, 1, 7)]), unsafe { firstmatch_acl_set_counting(context.0, 1) }), (0, 0));
+    assert_eq!((build(&context, &config()), context.add(&[any(1, 2, 8)]), lookup(&context)), (0, 0, Ok(7)));
+    let other = Owned(copy("a copy"));
+    assert!(!other.0.is_null() && copy("a copy").is_null() && copy("copied").is_null());
+    assert_eq!(lookup(&other), Err(EINVAL));
+    // SAFETY: live handles.
+    let commit = |context: &Owned| unsafe { firstmatch_acl_commit(context.0) };
+    let counts = |context: &Owned| {
+        // SAFETY: live handles.
+        [7, 8].map(|userdata| unsafe { firstmatch_acl_count(context.0, userdata as i32 - 6, userdata) })
+    };
+    assert_eq!((commit(&other), lookup(&other), lookup(&context)), (0, Ok(8), Ok(7)));
+    assert_eq!((counts(&context), counts(&other)), ([2, 0], [0, 1]));
+    // SAFETY: a live handle.
+    assert_eq!(unsafe { firstmatch_acl_remove(other.0, 2, 8) }, 1);
+    assert_eq!((commit(&other), lookup(&other), commit(&context), lookup(&context)), (0, Ok(7), 0, Ok(8)));
+    // It has the same room as the original.
+    assert_eq!((context.add(&[any(1, 3, 9)]), context.add(&[any(1, 3, 9)])), (0, ENOMEM));
+    assert_eq!((other.add(&[any(1, 3, 9), any(1, 3, 9)]), other.add(&[any(1, 3, 9)])), (0, ENOMEM));
+    // SAFETY: null is refused, and what is no handle.
+    unsafe {
+        assert!(firstmatch_acl_copy(null(), c"nothing".as_ptr()).is_null());
+        assert!(firstmatch_acl_copy(context.0, null()).is_null());
+    }
 }
 
 #[test]
