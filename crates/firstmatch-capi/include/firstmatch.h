@@ -108,8 +108,11 @@ struct ArrowArray {
 // Outcome: a link type that is not read.
 #define FIRSTMATCH_UNKNOWN_LINK 15
 
+// Outcome of a row of columns: a value that its field cannot have.
+#define FIRSTMATCH_OUT_OF_RANGE 16
+
 // Largest number of an outcome in this version; a newer one may have more.
-#define FIRSTMATCH_OUTCOME_LAST 15
+#define FIRSTMATCH_OUTCOME_LAST 16
 
 // Link type: Ethernet. Others are the `LINKTYPE_` numbers of captures.
 #define FIRSTMATCH_LINK_ETHERNET 1
@@ -478,8 +481,12 @@ uint32_t firstmatch_arrow_abi(void);
 // Decides every row of an array: a struct with a column for each field by its name, or frames.
 //
 // Frames are binary, alone or as the column `frame` of a struct. Fields are integers of 8 to 64 bits, or binary of a
-// fixed number of bytes in network order. A null is an absent field, and gives the outcome `FIRSTMATCH_LACKS_FIELD`
-// where the field is in every packet. Other columns are ignored.
+// fixed number of bytes in network order. An IPv4 address may have 16 bytes as IPv4-mapped IPv6 where the rows are of
+// IPv4. A null is an absent field, and gives the outcome `FIRSTMATCH_LACKS_FIELD` where the field is in every packet. A
+// column that is missing or of Arrow's null type stands for nulls. Other columns are ignored, whatever they hold.
+//
+// A row with a value that its field cannot have gets the outcome `FIRSTMATCH_OUT_OF_RANGE` and no rule. Rows of these
+// two outcomes get the verdict of the policy for unknown packets, and `firstmatch_worker_outcome_count` counts them.
 //
 // The result is a struct with the columns `verdict`, `mark`, `rule`, `line`, `outcome` and `value`. It outlives the
 // worker, and the caller releases it. The input is borrowed and never released. Each `FIRSTMATCH_ARROW_BATCH` rows
@@ -782,7 +789,7 @@ int32_t firstmatch_classify_frames(struct firstmatch_worker *worker,
 // Writes the generation of the last batch: the number of commits that it saw.
 int32_t firstmatch_worker_generation(struct firstmatch_worker *worker, uint64_t *generation);
 
-// Writes the number of packets that the worker has classified with an outcome.
+// Writes the number of packets that the worker has classified with an outcome, and of rows of columns.
 int32_t firstmatch_worker_outcome_count(struct firstmatch_worker *worker, uint32_t outcome, uint64_t *packets);
 
 #ifdef __cplusplus

@@ -46,8 +46,10 @@ pub const FIRSTMATCH_OTHER_FAMILY: u32 = 13;
 pub const FIRSTMATCH_LACKS_FIELD: u32 = 14;
 /// Outcome: a link type that is not read.
 pub const FIRSTMATCH_UNKNOWN_LINK: u32 = 15;
+/// Outcome of a row of columns: a value that its field cannot have.
+pub const FIRSTMATCH_OUT_OF_RANGE: u32 = 16;
 /// Largest number of an outcome in this version; a newer one may have more.
-pub const FIRSTMATCH_OUTCOME_LAST: u32 = 15;
+pub const FIRSTMATCH_OUTCOME_LAST: u32 = 16;
 
 /// Link type: Ethernet. Others are the `LINKTYPE_` numbers of captures.
 pub const FIRSTMATCH_LINK_ETHERNET: u32 = 1;
@@ -130,11 +132,12 @@ mod tests {
 
     #[test]
     fn every_outcome_has_a_number_of_its_own() {
-        for number in 1..=FIRSTMATCH_OUTCOME_LAST {
+        // The last one is of rows alone.
+        for number in 1..FIRSTMATCH_OUT_OF_RANGE {
             assert_eq!(outcome_of(number).map(outcome), Some(number));
         }
-        assert_eq!((outcome_of(0), outcome_of(FIRSTMATCH_OUTCOME_LAST + 1)), (None, None));
-        assert_eq!(Outcome::ALL.len(), FIRSTMATCH_OUTCOME_LAST as usize);
+        assert_eq!([0, FIRSTMATCH_OUT_OF_RANGE, FIRSTMATCH_OUTCOME_LAST + 1].map(outcome_of), [None; 3]);
+        assert_eq!(Outcome::ALL.len() + 1, FIRSTMATCH_OUTCOME_LAST as usize);
     }
 
     #[test]

@@ -26,6 +26,30 @@ pub(crate) struct WorkerValue {
     pub(crate) schemas: Vec<Schema>,
     /// Firewall of the worker; it keeps the thread that rebuilds alive.
     pub(crate) firewall: Firewall,
+    /// Rows of columns that no rule could decide.
+    pub(crate) undecided: Undecided,
+}
+
+/// Numbers of rows of columns that were not given to the rules, by outcome.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Undecided {
+    lacks_field: u64,
+    out_of_range: u64,
+}
+
+impl Undecided {
+    fn of(&mut self, outcome: u32) -> Option<&mut u64> {
+        match outcome {
+            numbers::FIRSTMATCH_LACKS_FIELD => Some(&mut self.lacks_field),
+            numbers::FIRSTMATCH_OUT_OF_RANGE => Some(&mut self.out_of_range),
+            _ => None,
+        }
+    }
+
+    /// Counts a row with one of these outcomes.
+    pub(crate) fn count(&mut self, outcome: u32) {
+        self.of(outcome).into_iter().for_each(|count| *count += 1);
+    }
 }
 
 impl Handle for WorkerHandle {
@@ -178,7 +202,7 @@ pub unsafe extern "C" fn firstmatch_worker_new(firewall: *const FirewallHandle, 
         let (out, firewall) = unsafe { (Out::handle(worker)?, guard::share(firewall)?) };
         let firewall = firewall.firewall.clone();
         let (worker, schemas) = (firewall.worker(), firewall.schemas().to_vec());
-        out.give(WorkerValue { worker, schemas, firewall });
+        out.give(WorkerValue { worker, schemas, firewall, undecided: Undecided::default() });
         Ok(())
     })
 }
@@ -232,7 +256,7 @@ pub unsafe extern "C" fn firstmatch_worker_generation(worker: *mut WorkerHandle,
     })
 }
 
-/// Writes the number of packets that the worker has classified with an outcome.
+/// Writes the number of packets that the worker has classified with an outcome, and of rows of columns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn firstmatch_worker_outcome_count(
     worker: *mut WorkerHandle,
@@ -241,10 +265,13 @@ pub unsafe extern "C" fn firstmatch_worker_outcome_count(
 ) -> i32 {
     guard::call(|| {
         // SAFETY: the caller's promise.
-        let (worker, out) = unsafe { (guard::lease(worker)?, Out::new(packets, "packets")?) };
-        let outcome = numbers::outcome_of(outcome);
-        let outcome = outcome.ok_or_else(|| Failure::invalid("there is no outcome of this number"))?;
-        out.set(worker.worker.count_of(outcome));
+        let (mut worker, out) = unsafe { (guard::lease(worker)?, Out::new(packets, "packets")?) };
+        let of_packets = numbers::outcome_of(outcome).map(|outcome| worker.worker.count_of(outcome));
+        let of_rows = worker.undecided.of(outcome).map(|count| *count);
+        if of_packets.is_none() && of_rows.is_none() {
+            return Err(Failure::invalid("there is no outcome of this number"));
+        }
+        out.set(of_packets.unwrap_or(0) + of_rows.unwrap_or(0));
         Ok(())
     })
 }

@@ -65,6 +65,29 @@ pub(crate) struct Column<'a> {
     offset: usize,
 }
 
+/// Column of a struct, of which only name and format were looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Child<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) format: &'a str,
+    schema: *const ArrowSchema,
+    array: *const ArrowArray,
+    parent: Column<'a>,
+}
+
+impl<'a> Child<'a> {
+    /// Checks the column, and returns it with the rows of its struct.
+    pub(crate) fn column(&self) -> Result<Column<'a>, Failure> {
+        // SAFETY: the promise of the caller of `Column::new` for the struct holds for its columns.
+        let column = unsafe { Column::new(self.schema, self.array)? };
+        if column.rows < self.parent.offset + self.parent.rows {
+            return Err(Failure::invalid(format!("column \"{}\" has {} rows", column.name, column.rows)));
+        }
+        // The rows of a struct are those of its columns behind both offsets.
+        Ok(Column { rows: self.parent.rows, offset: column.offset + self.parent.offset, ..column })
+    }
+}
+
 fn number(value: i64, name: &str) -> Result<usize, Failure> {
     // Sums of two numbers and products with 16 bytes are far below the largest `usize` then.
     const MOST: i64 = 1 << 48;
@@ -112,8 +135,8 @@ impl<'a> Column<'a> {
         Ok(Self { name, format, rows, schema, array, offset })
     }
 
-    /// Returns the columns of a struct.
-    pub(crate) fn children(&self) -> Result<Vec<Self>, Failure> {
+    /// Returns the columns of a struct. Only their names are looked at, because not every column is used.
+    pub(crate) fn children(&self) -> Result<Vec<Child<'a>>, Failure> {
         let count = number(self.array.n_children, self.name)?;
         if self.schema.n_children != self.array.n_children {
             return Err(Failure::invalid(format!("schema and array of \"{}\" differ in their columns", self.name)));
@@ -123,12 +146,18 @@ impl<'a> Column<'a> {
         }
         let child = |index: usize| {
             // SAFETY: both have `count` children by Arrow's specification, which the caller of `new` promised.
-            let child = unsafe { Self::new(*self.schema.children.add(index), *self.array.children.add(index))? };
-            if child.rows < self.offset + self.rows {
-                return Err(Failure::invalid(format!("column \"{}\" has {} rows", child.name, child.rows)));
+            let (schema, array) = unsafe { (*self.schema.children.add(index), *self.array.children.add(index)) };
+            if schema.is_null() || !schema.is_aligned() {
+                return Err(Failure::invalid(format!("a column of \"{}\" is null or unaligned", self.name)));
             }
-            // The rows of a struct are those of its columns behind both offsets.
-            Ok(Self { rows: self.rows, offset: child.offset + self.offset, ..child })
+            // SAFETY: the promise of the caller of `new`. A schema that was released has no texts any more.
+            let texts = unsafe {
+                let schema = &*schema;
+                schema.release.map(|_| (text(schema.name), text(schema.format)))
+            };
+            // A name that is not UTF-8 is no field's.
+            let (name, format) = texts.map_or(("", ""), |(name, format)| (name.unwrap_or(""), format.unwrap_or("")));
+            Ok(Child { name, format, schema, array, parent: *self })
         };
         (0..count).map(child).collect()
     }

@@ -3,18 +3,24 @@
 use firstmatch::core::Schema;
 use firstmatch::core::schema::{Family, Field};
 
-use super::abi::{Bytes, Column, Fixed, Validity, Values};
+use super::abi::{Bytes, Child, Column, Fixed, Validity, Values};
 use crate::status::{Failure, Status};
 
 /// Values of one field.
 #[derive(Debug)]
 pub(crate) struct FieldColumn<'a> {
-    name: &'a str,
     max: u128,
     pub(crate) is_optional: bool,
-    validity: Validity<'a>,
-    reader: Reader<'a>,
+    /// Values with their validity; `None` if every row is null.
+    values: Option<(Validity<'a>, Reader<'a>)>,
 }
+
+/// Value that its field cannot have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutOfRange;
+
+/// Format of a column of nulls, which has no buffer.
+const NULL: &str = "n";
 
 /// Values by their format.
 #[derive(Debug)]
@@ -29,6 +35,18 @@ enum Reader<'a> {
     I64(Values<'a, i64>),
     /// Bytes in network order.
     Bytes(Fixed<'a>),
+    /// IPv4 addresses as IPv4-mapped IPv6.
+    Mapped(Fixed<'a>),
+}
+
+/// Returns the big-endian number of some bytes.
+fn big_endian(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |value, &byte| value << 8 | u128::from(byte))
+}
+
+/// Whether a column has the addresses of a packet.
+fn is_address(name: &str) -> bool {
+    name == "src" || name == "dst"
 }
 
 fn unsupported(column: &Column<'_>) -> Failure {
@@ -41,7 +59,12 @@ fn fixed(format: &str) -> Option<usize> {
 }
 
 impl<'a> FieldColumn<'a> {
-    fn new(column: &Column<'a>, field: &Field) -> Result<Self, Failure> {
+    fn new(child: Option<&Child<'a>>, field: &Field, family: Option<Family>) -> Result<Self, Failure> {
+        let (max, is_optional) = (field.max(), field.is_optional());
+        let Some(child) = child.filter(|child| child.format != NULL) else {
+            return Ok(Self { max, is_optional, values: None });
+        };
+        let column = child.column()?;
         let reader = match column.format {
             "C" => Reader::U8(column.values(1, 0)?),
             "S" => Reader::U16(column.values(1, 0)?),
@@ -51,21 +74,20 @@ impl<'a> FieldColumn<'a> {
             "s" => Reader::I16(column.values(1, 0)?),
             "i" => Reader::I32(column.values(1, 0)?),
             "l" => Reader::I64(column.values(1, 0)?),
-            format => {
-                let bytes = fixed(format).ok_or_else(|| unsupported(column))?;
-                Reader::Bytes(column.fixed(1, bytes)?)
-            }
+            format => match fixed(format).ok_or_else(|| unsupported(&column))? {
+                16 if family == Some(Family::Ipv4) && is_address(field.name()) => Reader::Mapped(column.fixed(1, 16)?),
+                bytes => Reader::Bytes(column.fixed(1, bytes)?),
+            },
         };
-        let (max, is_optional) = (field.max(), field.is_optional());
-        Ok(Self { name: column.name, max, is_optional, validity: column.validity()?, reader })
+        Ok(Self { max, is_optional, values: Some((column.validity()?, reader)) })
     }
 
     /// Returns the value of a row; `None` for null.
-    pub(crate) fn get(&self, row: usize) -> Result<Option<u128>, Failure> {
-        if !self.validity.has(row) {
+    pub(crate) fn get(&self, row: usize) -> Result<Option<u128>, OutOfRange> {
+        let Some((_, reader)) = self.values.as_ref().filter(|(validity, _)| validity.has(row)) else {
             return Ok(None);
-        }
-        let value = match &self.reader {
+        };
+        let value = match reader {
             Reader::U8(values) => Some(values.get(row).into()),
             Reader::U16(values) => Some(values.get(row).into()),
             Reader::U32(values) => Some(values.get(row).into()),
@@ -74,35 +96,47 @@ impl<'a> FieldColumn<'a> {
             Reader::I16(values) => u128::try_from(values.get(row)).ok(),
             Reader::I32(values) => u128::try_from(values.get(row)).ok(),
             Reader::I64(values) => u128::try_from(values.get(row)).ok(),
-            Reader::Bytes(values) => Some(values.get(row).iter().fold(0, |value, &byte| value << 8 | u128::from(byte))),
+            Reader::Bytes(values) => Some(big_endian(values.get(row))),
+            Reader::Mapped(values) => {
+                let address = big_endian(values.get(row));
+                (address >> 32 == 0xFFFF).then_some(address & 0xFFFF_FFFF)
+            }
         };
-        let value = value.filter(|&value| value <= self.max);
-        let wide = || Failure::invalid(format!("row {row} of column \"{}\" does not fit the field", self.name));
-        value.map(Some).ok_or_else(wide)
+        value.filter(|&value| value <= self.max).map(Some).ok_or(OutOfRange)
     }
 }
 
 /// Returns the index of the schema for columns: the one of the family asked for, otherwise of the columns' addresses.
-pub(crate) fn schema_of(schemas: &[Schema], columns: &[Column<'_>], asked: Option<Family>) -> Result<usize, Failure> {
+pub(crate) fn schema_of(schemas: &[Schema], columns: &[Child<'_>], asked: Option<Family>) -> Result<usize, Failure> {
     if schemas.len() == 1 && asked.is_none() {
         return Ok(0);
     }
-    let is_address = |column: &&Column<'_>| column.name == "src" || column.name == "dst";
-    let by_columns = |column: &Column<'_>| if fixed(column.format) == Some(16) { Family::Ipv6 } else { Family::Ipv4 };
-    let family = asked.or_else(|| columns.iter().find(is_address).map(by_columns));
-    let index = family.and_then(|family| schemas.iter().position(|schema| schema.family() == Some(family)));
+    let has_addresses = |column: &&Child<'_>| is_address(column.name) && column.format != NULL;
+    let by_column = |column: &Child<'_>| if fixed(column.format) == Some(16) { Family::Ipv6 } else { Family::Ipv4 };
+    let family = asked.or_else(|| columns.iter().find(has_addresses).map(by_column));
+    let family = family.ok_or_else(|| {
+        Failure::invalid("no column \"src\" or \"dst\" has the family of the rows, and the options do not say it")
+    })?;
+    let index = schemas.iter().position(|schema| schema.family() == Some(family));
     index.ok_or_else(|| Failure::invalid("the rules have no schema for the family of the columns"))
 }
 
-/// Returns a column for each field of a schema.
-pub(crate) fn fields_of<'a>(schema: &Schema, columns: &[Column<'a>]) -> Result<Vec<FieldColumn<'a>>, Failure> {
+/// Returns a column for each field of a schema; every row is null where there is none.
+///
+/// # Errors
+/// If no column has the name of a field, two have the same, or one has a format that is not read.
+pub(crate) fn fields_of<'a>(schema: &Schema, columns: &[Child<'a>]) -> Result<Vec<FieldColumn<'a>>, Failure> {
+    if !schema.fields().iter().any(|field| columns.iter().any(|column| column.name == field.name())) {
+        let names: Vec<_> = schema.fields().iter().map(Field::name).collect();
+        return Err(Failure::invalid(format!("no column has the name of a field: {}", names.join(", "))));
+    }
     let of_field = |field: &Field| {
         let mut named = columns.iter().filter(|column| column.name == field.name());
-        match (named.next(), named.next()) {
-            (Some(column), None) => FieldColumn::new(column, field),
-            (Some(_), Some(_)) => Err(Failure::invalid(format!("two columns are named \"{}\"", field.name()))),
-            _ => Err(Failure::invalid(format!("there is no column \"{}\"", field.name()))),
+        let first = named.next();
+        if named.next().is_some() {
+            return Err(Failure::invalid(format!("two columns are named \"{}\"", field.name())));
         }
+        FieldColumn::new(first, field, schema.family())
     };
     schema.fields().iter().map(of_field).collect()
 }

@@ -10,7 +10,7 @@ use firstmatch::core::rule::FieldValues;
 use firstmatch::{LinkType, Outcome, Worker};
 
 use self::abi::Column;
-use self::columns::{FieldColumn, Frames, fields_of, schema_of};
+use self::columns::{FieldColumn, Frames, OutOfRange, fields_of, schema_of};
 use self::export::Columns;
 use crate::error::{ErrorHandle, call_with};
 use crate::guard::{self, Out};
@@ -43,30 +43,43 @@ fn decide_fields(
     rows: std::ops::Range<usize>,
     present: impl Fn(usize) -> bool,
     out: &mut Columns,
-) -> Result<(), Failure> {
+) {
     let mut packet = FieldValues { family: schema.family(), values: vec![None; fields.len()] };
-    // All rows are read before one is added, so that a value that does not fit leaves nothing behind.
-    let mut packets = Vec::with_capacity(rows.len() * fields.len());
-    let mut lacking = vec![false; rows.len()];
-    for (row, lacks) in rows.zip(&mut lacking) {
-        for field in fields {
-            let value = if present(row) { field.get(row)? } else { None };
-            *lacks |= value.is_none() && !field.is_optional;
-            packets.push(value);
+    // Outcomes of rows that the rules cannot decide.
+    let mut outcomes = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut outcome = None;
+        for (field, place) in fields.iter().zip(&mut packet.values) {
+            *place = match if present(row) { field.get(row) } else { Ok(None) } {
+                Ok(None) if !field.is_optional => {
+                    outcome = outcome.or(Some(numbers::outcome(Outcome::LacksField)));
+                    None
+                }
+                Ok(value) => value,
+                Err(OutOfRange) => {
+                    outcome = Some(numbers::FIRSTMATCH_OUT_OF_RANGE);
+                    None
+                }
+            };
         }
+        match outcome {
+            None => {
+                worker.worker.push_values(&packet, 0);
+            }
+            Some(outcome) => worker.undecided.count(outcome),
+        }
+        outcomes.push(outcome);
     }
-    for (values, _) in packets.chunks_exact(fields.len()).zip(&lacking).filter(|(_, lacks)| !**lacks) {
-        packet.values.copy_from_slice(values);
-        worker.worker.push_values(&packet, 0);
-    }
-    let (unknown, mark) = numbers::verdict(worker.firewall.policy().unknown);
-    let outcome = numbers::outcome(Outcome::LacksField);
-    let none = Decision { verdict: unknown, mark, rule: 0, line: 0, outcome, value: 0 };
+    let (verdict, mark) = numbers::verdict(worker.firewall.policy().unknown);
+    let undecided = |outcome| Decision { verdict, mark, rule: 0, line: 0, outcome, value: 0 };
     let mut decided = worker.worker.classify().iter();
-    for lacks in lacking {
-        out.push(if lacks { none } else { decided.next().map_or(none, Decision::from) });
+    for outcome in outcomes {
+        let decision = match outcome {
+            None => decided.next().map(Decision::from),
+            Some(outcome) => Some(undecided(outcome)),
+        };
+        decision.into_iter().for_each(|decision| out.push(decision));
     }
-    Ok(())
 }
 
 /// Decides rows of frames, adding to `out` in their order.
@@ -108,7 +121,7 @@ fn decide(worker: &mut WorkerValue, column: &Column<'_>, options: &ArrowOptionsC
     let mut out = Columns::with_room(column.rows)?;
     if let Some(frames) = columns.iter().find(|column| column.name == "frame") {
         let format = || Failure::invalid(format!("column \"frame\" has the format \"{}\"", frames.format));
-        let frames = Frames::new(frames)?.ok_or_else(format)?;
+        let frames = Frames::new(&frames.column()?)?.ok_or_else(format)?;
         for rows in chunks {
             decide_frames(&mut worker.worker, link, &frames, rows, present, &mut out)?;
         }
@@ -117,7 +130,7 @@ fn decide(worker: &mut WorkerValue, column: &Column<'_>, options: &ArrowOptionsC
     let schema = worker.schemas[schema_of(&worker.schemas, &columns, family)?].clone();
     let fields = fields_of(&schema, &columns)?;
     for rows in chunks {
-        decide_fields(worker, &schema, &fields, rows, present, &mut out)?;
+        decide_fields(worker, &schema, &fields, rows, present, &mut out);
     }
     Ok(out)
 }
@@ -131,8 +144,12 @@ pub extern "C" fn firstmatch_arrow_abi() -> u32 {
 /// Decides every row of an array: a struct with a column for each field by its name, or frames.
 ///
 /// Frames are binary, alone or as the column `frame` of a struct. Fields are integers of 8 to 64 bits, or binary of a
-/// fixed number of bytes in network order. A null is an absent field, and gives the outcome `FIRSTMATCH_LACKS_FIELD`
-/// where the field is in every packet. Other columns are ignored.
+/// fixed number of bytes in network order. An IPv4 address may have 16 bytes as IPv4-mapped IPv6 where the rows are of
+/// IPv4. A null is an absent field, and gives the outcome `FIRSTMATCH_LACKS_FIELD` where the field is in every packet. A
+/// column that is missing or of Arrow's null type stands for nulls. Other columns are ignored, whatever they hold.
+///
+/// A row with a value that its field cannot have gets the outcome `FIRSTMATCH_OUT_OF_RANGE` and no rule. Rows of these
+/// two outcomes get the verdict of the policy for unknown packets, and `firstmatch_worker_outcome_count` counts them.
 ///
 /// The result is a struct with the columns `verdict`, `mark`, `rule`, `line`, `outcome` and `value`. It outlives the
 /// worker, and the caller releases it. The input is borrowed and never released. Each `FIRSTMATCH_ARROW_BATCH` rows
