@@ -3,20 +3,25 @@
 #   libfirstmatch_rte_acl.so   to preload, for every version of DPDK
 #   librte_acl.so.23 … .26     in place of the original of one ABI: DPDK 22.11, 23.11, 24.11, 25.11 and later
 #   libfirstmatch_rte_acl.a    in place of librte_acl.a, for programs that are linked statically
+#   include/firstmatch_rte_acl.h   header of the functions beside the original's
 # PROFILE (default: dist) is the profile of Cargo.
 #
-# The C compiler links them, because a shared library of rustc's cannot have a version script of its own.
+# The C compiler links them, because a shared library of rustc's cannot have a version script of its own. The static
+# library is one object in which only these functions are global. Otherwise it would collide with another static library
+# in Rust, because both have the standard library of Rust.
 set -euo pipefail
+given=${1:-}
+[ -z "$given" ] || given=$(realpath -ms "$given")
 cd "$(dirname "$0")"
 profile=${PROFILE:-dist}
 target=${CARGO_TARGET_DIR:-$(realpath ../..)/target}
-out=${1:-$target/rte-acl}
+out=${given:-$target/rte-acl}
 
 cargo rustc --quiet --locked -p firstmatch-rte-acl --lib --features exports --profile "$profile" --crate-type staticlib
 archive=$target/$profile/libfirstmatch_rte_acl.a
 [ "$profile" != dev ] || archive=$target/debug/libfirstmatch_rte_acl.a
-mkdir -p "$out"
-cp "$archive" "$out/libfirstmatch_rte_acl.a"
+mkdir -p "$out/include"
+cp include/firstmatch_rte_acl.h "$out/include/"
 
 original=(add_rules build classify classify_alg classify_scalar create dump find_existing free list_dump reset
     reset_rules set_ctx_classify)
@@ -35,15 +40,23 @@ node() {
 link() {
     local soname=$1 map
     shift
-    map=$(mktemp)
+    map=$work/map
     cat >"$map"
-    ${CC:-cc} -shared -o "$out/$soname" "${@/#/-Wl,-u,}" "$out/libfirstmatch_rte_acl.a" \
+    ${CC:-cc} -shared -o "$out/$soname" "${@/#/-Wl,-u,}" "$archive" \
         -Wl,-soname,"$soname" -Wl,--version-script,"$map" -Wl,-z,defs -Wl,--gc-sections -Wl,--as-needed -s -lgcc_s -lm -lc
-    rm "$map"
 }
 
-# Without versions the functions win over the original of any version.
 all=("${original[@]}" "${since_26[@]}" "${own[@]}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+printf '%s\n' "${all[@]}" >"$work/functions"
+${CC:-cc} -r -nostdlib -o "$work/all.o" "${all[@]/#/-Wl,-u,}" "$archive" -Wl,--gc-sections
+# Joined bitcode is no bitcode any more, and tools would stumble over it.
+objcopy --keep-global-symbols="$work/functions" -R .llvmbc -R .llvmcmd "$work/all.o" "$work/firstmatch_rte_acl.o"
+rm -f "$out/libfirstmatch_rte_acl.a"
+ar rcs "$out/libfirstmatch_rte_acl.a" "$work/firstmatch_rte_acl.o"
+
+# Without versions the functions win over the original of any version.
 { node "" "${all[@]}" | sed 's/^};/    local:\n        *;\n};/'; } | link libfirstmatch_rte_acl.so "${all[@]}"
 
 for abi in 23 24 25 26; do

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # The installed library: it exports the frozen list of functions and nothing else, and the examples build over it with
-# each compiler, warnings as errors, and say the same over the shared and the static library. PREFIX is that of link.sh.
+# each compiler, warnings as errors, and say the same over the shared and the static library and linked with -static. It
+# links beside firstmatch-rte-acl's static library, which is looked for in RTE_ACL (default: rte-acl beside PREFIX).
+# PREFIX is that of link.sh.
 set -euo pipefail
 prefix=$(realpath "${1:?"the folder of link.sh"}")
 cd "$(dirname "$0")/.."
@@ -23,9 +25,13 @@ objdump -p "$library" | grep -q "SONAME *libfirstmatch.so.$abi\$" || fail "the s
 ! objdump -p "$library" | awk '$1 == "NEEDED" { print $2 }' | grep -vE '^(libc|libm|libgcc_s|ld-linux.*)\.so' ||
     fail "it needs other libraries"
 
+# The static library has no other global symbols, so that it collides with none.
+diff <(frozen | awk '{ print $2 }') <(nm -g --defined-only "$prefix/lib/libfirstmatch.a" | awk 'NF == 3 { print $3 }' |
+    LC_ALL=C sort) || fail "the global symbols of the static library"
+
 flags=("-I$prefix/include")
 shared=("-L$prefix/lib" -lfirstmatch)
-private=(-lgcc_s -lutil -lrt -lpthread -lm -ldl)
+private=(-lutil -lrt -lpthread -lm -ldl)
 if command -v pkg-config >/dev/null; then
     export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
     read -ra flags < <(pkg-config --cflags firstmatch)
@@ -52,6 +58,10 @@ example() {
     LD_LIBRARY_PATH=$prefix/lib "$work/shared" "$@" >"$work/said"
     diff "tests/examples/$name.txt" "$work/said" || fail "$source with $compiler"
     "$work/static" "$@" | diff "$work/said" - || fail "$source with $compiler, static"
+    # The C library warns of functions of the standard library of Rust that the library never calls.
+    "$compiler" -static "-std=$standard" -O2 "${flags[@]}" "$source" -o "$work/alone" "${shared[@]}" "${private[@]}" \
+        2>"$work/warnings" || { cat "$work/warnings" && fail "$source with $compiler -static"; }
+    "$work/alone" "$@" | diff "$work/said" - || fail "$source with $compiler -static"
 }
 for compiler in gcc clang; do
     example "$compiler" c99 examples/classify.c tests/examples/classify.rules
@@ -60,6 +70,26 @@ done
 for compiler in g++ clang++; do
     example "$compiler" c++17 examples/table.cc
 done
+
+# A prefix is found from where the caller stands, and DESTDIR goes before it, but not into the files.
+mkdir "$work/here"
+(cd "$work/here" && ARCHIVE=$prefix/lib/libfirstmatch.a "$OLDPWD/link.sh" relative)
+[ -e "$work/here/relative/lib/libfirstmatch.so" ] || fail "a relative prefix"
+DESTDIR=$work/package ARCHIVE=$prefix/lib/libfirstmatch.a ./link.sh /usr/local
+[ -e "$work/package/usr/local/lib/libfirstmatch.so" ] || fail "DESTDIR"
+! grep -q "$work" "$work/package/usr/local/lib/pkgconfig/firstmatch.pc" || fail "firstmatch.pc names DESTDIR"
+
+other=$(realpath -m "${RTE_ACL:-$prefix/../rte-acl}")
+if [ -e "$other/libfirstmatch_rte_acl.a" ]; then
+    printf '%s\n' '#include <firstmatch.h>' '#include <firstmatch_rte_acl.h>' \
+        'int main(void) { return firstmatch_abi_version() == 0 || firstmatch_acl_version()[0] != '"'f'"'; }' >"$work/both.c"
+    gcc "-I$prefix/include" "-I$other/include" "$work/both.c" -o "$work/both" "$prefix/lib/libfirstmatch.a" \
+        "$other/libfirstmatch_rte_acl.a" "${private[@]}" || fail "both static libraries in one program"
+    "$work/both" || fail "both static libraries in one program"
+else
+    skip "both static libraries in one program: there is no $other (crates/firstmatch-rte-acl/link.sh)"
+fi
+
 # PYTHON names a Python with pyarrow, and perhaps DuckDB.
 python=${PYTHON:-python3}
 if "$python" -c 'import pyarrow' 2>/dev/null; then
