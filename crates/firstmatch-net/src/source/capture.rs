@@ -22,7 +22,7 @@ pub struct Packet<'a> {
     pub interface: u32,
     /// Captured bytes, without the frame check sequence if the capture says that it has one.
     pub data: &'a [u8],
-    /// Length on the wire in bytes.
+    /// Length on the wire in bytes; the number of captured bytes if the capture states less.
     pub original_len: u32,
 }
 
@@ -194,6 +194,11 @@ impl Capture {
         let Ok((_, header)) = pcap_parser::parse_pcap_header(window.bytes()) else {
             return Err(self.reader.error("expected the header of a pcap file".to_owned()));
         };
+        if header.version_major != PCAP_MAJOR {
+            let (major, minor) = (header.version_major, header.version_minor);
+            let what = format!("this is version {major}.{minor} of the pcap format; expected version {PCAP_MAJOR}");
+            return Err(SourceError::stream(&self.reader.name, what));
+        }
         window.consume(PCAP_HEADER);
         let number = header.network.0.cast_unsigned();
         Ok(Some(Framing::Pcap(Records {
@@ -229,6 +234,8 @@ fn begins_file(bytes: &[u8]) -> bool {
 }
 
 const PCAP_HEADER: usize = 24;
+/// Major version of the pcap format that is read.
+const PCAP_MAJOR: u16 = 2;
 /// Bytes of a pcap record up to the end of its two lengths.
 const LENGTHS: usize = 16;
 

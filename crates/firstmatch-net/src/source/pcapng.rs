@@ -9,6 +9,8 @@ use crate::wire::LinkType;
 
 /// Type of the packet block that pcapng had before the enhanced one.
 const OBSOLETE_PACKET: u32 = 2;
+/// Major version of the pcapng format that is read.
+const MAJOR: u16 = 1;
 const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// Option of an interface that states the length of the frame check sequence.
 const IF_FCSLEN: u16 = 13;
@@ -45,7 +47,10 @@ enum Step {
         room: usize,
     },
     Interface(Interface),
-    Section,
+    Section {
+        major: u16,
+        minor: u16,
+    },
     Skip,
 }
 
@@ -135,7 +140,9 @@ impl Section {
                 let check_bytes = if stated >= 16 { stated / 8 } else { stated };
                 Step::Interface(Interface { link, snaplen: interface.snaplen, check_bytes })
             }
-            Block::SectionHeader(_) => Step::Section,
+            Block::SectionHeader(section) => {
+                Step::Section { major: section.major_version, minor: section.minor_version }
+            }
             _ => Step::Skip,
         })
     }
@@ -166,7 +173,13 @@ impl Section {
                 self.interfaces.push(interface);
                 return Ok(None);
             }
-            Step::Section => {
+            Step::Section { major, minor } => {
+                if major != MAJOR {
+                    let what = format!(
+                        "this section has version {major}.{minor} of the pcapng format; expected version {MAJOR}"
+                    );
+                    return Err(reader.error(what));
+                }
                 self.interfaces.clear();
                 return Ok(None);
             }

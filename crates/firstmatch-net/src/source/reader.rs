@@ -18,13 +18,16 @@ pub(super) struct Found {
 impl Found {
     /// Returns the packet without the captured part of a frame check sequence of `check_bytes`.
     ///
+    /// A length on the wire below the number of captured bytes cannot be, so it becomes that number.
+    ///
     /// For example, a frame of 68 bytes on the wire with a check sequence of 4 bytes has 64 bytes of data. If at most
     /// 64 bytes were captured, none of them belongs to the check sequence.
     #[inline]
     pub(super) fn without_check(mut self, check_bytes: usize) -> Self {
+        // The captured length is at most `u32::MAX`, because four bytes state it.
+        self.original_len = self.original_len.max(self.len as u32);
         if check_bytes > 0 {
-            let on_the_wire = self.len.max(self.original_len as usize);
-            self.len = self.len.min(on_the_wire.saturating_sub(check_bytes));
+            self.len = self.len.min((self.original_len as usize).saturating_sub(check_bytes));
         }
         self
     }

@@ -274,6 +274,33 @@ fn only_sixteen_bits_of_the_link_type_count() {
     assert!(packets.iter().all(|packet| packet.link == LinkType::Other(220)), "{packets:?}");
 }
 
+/// A capture of another major version is refused, because its records may differ; the error names the version.
+#[test]
+fn other_major_versions_are_refused() {
+    let refused = |bytes: &[u8]| {
+        let (packets, cut, error) = read(bytes, 50).expect("opened");
+        assert_eq!((packets.len(), cut), (0, None));
+        error.expect("another version").to_string()
+    };
+    for (endianness, major, minor) in [(Endianness::Little, 4, 6), (Endianness::Big, 5, 7)] {
+        let (mut bytes, _) = pcap(endianness, TsResolution::MicroSecond, &frames());
+        bytes[minor] = 3;
+        assert_eq!(read(&bytes, 999), Ok((packets_of(&frames()), None, None)), "another minor version");
+        bytes[major] = 3;
+        assert_eq!(refused(&bytes), "test: this is version 3.3 of the pcap format; expected version 2");
+    }
+    for big in [false, true] {
+        let (Ng { mut bytes, .. }, packets) = pcapng(big);
+        let [major, minor] = if big { [13, 15] } else { [12, 14] };
+        bytes[minor] = 2;
+        assert_eq!(read(&bytes, 999), Ok((packets, None, None)), "another minor version");
+        bytes[major] = 2;
+        let expected =
+            "test: packet 1 at byte 0: this section has version 2.2 of the pcapng format; expected version 1";
+        assert_eq!(refused(&bytes), expected);
+    }
+}
+
 /// Captures joined by `cat` have no packet more, and an error behind the first.
 #[test]
 fn a_second_file_header_is_named() {
@@ -305,6 +332,10 @@ fn a_frame_check_sequence_is_no_part_of_the_packet() {
     bytes[36..40].copy_from_slice(&2u32.to_le_bytes());
     bytes[23] = 0x24;
     assert_eq!(data(&bytes), &whole[..60]);
+    let wire = |bytes: &[u8]| read(bytes, 1 << 20).expect("a capture").0[0].original_len;
+    assert_eq!(wire(&bytes), 64, "at least the captured bytes were on the wire");
+    bytes[23] = 0;
+    assert_eq!((data(&bytes), wire(&bytes)), (whole.clone(), 64));
     // From 16 on the option counts bits.
     for (stated, len) in [(0, 64), (4, 61), (15, 50), (16, 63), (32, 61), (255, 34)] {
         let mut ng = Ng::new(true);
