@@ -281,7 +281,11 @@ pub fn any(rng: &mut Rng) -> Frame {
         4 => with_head(if is_ipv6 { LinkType::Ipv6 } else { LinkType::Ipv4 }, &[]),
         5 | 6 => {
             let count = rng.any_of(&[1, 1, 2, 3, 8, 9]);
-            let entries: Vec<u32> = (0..count).map(|_| rng.next() as u32).collect();
+            let mut entries: Vec<u32> = (0..count).map(|_| rng.next() as u32).collect();
+            if rng.one_in(4) {
+                // A last label that announces a version of IP.
+                entries[count - 1] = (rng.any_of(&[0, 2]) << 12) | 64;
+            }
             ethernet(&tags, rng.any_of(&[0x8847, 0x8848]), &mpls(&entries, &frame.bytes))
         }
         7 | 8 => {

@@ -459,7 +459,7 @@ fn labels(rest: &[u8], missing: usize, headers: &Headers, fields: &mut Fields, n
     match entries.iter().position(|entry| entry & 0x100 != 0).map(|bottom| bottom + 1) {
         Some(depth) if depth <= CAP => {
             let packet = &rest[depth * 4..];
-            match is_ip(packet, packet.len() + missing) {
+            match is_ip(entries[depth - 1] >> 12, packet, packet.len() + missing) {
                 None => assert_short(headers),
                 Some(true) => ip(None, packet, headers, fields, notes),
                 Some(false) => assert_eq!(headers.reason(), Outcome::NotIp, "{packet:02x?}"),
@@ -477,11 +477,16 @@ fn assert_short(headers: &Headers) {
 
 /// Whether a packet behind labels, of `whole` bytes with its trailer, is IP.
 ///
-/// IPv4 has a right checksum and lengths, IPv6 at most 64 bytes of trailer.
+/// It is behind a last label of 0 (IPv4) or 2 (IPv6) with that version. IPv6 has a trailer of at most 64 bytes, IPv4 a
+/// right checksum, or no trailer beyond the padding to 46 bytes.
 /// The result is `None` if its header is cut.
-fn is_ip(packet: &[u8], whole: usize) -> Option<bool> {
-    let head = match packet.first()? {
-        first @ 0x45..=0x4f => usize::from(first % 16) * 4,
+fn is_ip(label: u32, packet: &[u8], whole: usize) -> Option<bool> {
+    let first = *packet.first()?;
+    if (label, first >> 4) == (0, 4) || (label, first >> 4) == (2, 6) {
+        return Some(true);
+    }
+    let head = match first {
+        0x45..=0x4f => usize::from(first % 16) * 4,
         0x60..=0x6f => 40,
         _ => return Some(false),
     };
@@ -493,9 +498,10 @@ fn is_ip(packet: &[u8], whole: usize) -> Option<bool> {
     }
     let is_ipv4 = Ipv4HeaderSlice::from_slice(packet).is_ok_and(|head| {
         let (len, total) = (head.slice().len(), usize::from(head.total_len()));
-        let fits = total == 0 || (len..=whole).contains(&total);
         let sum: u32 = head.slice().chunks(2).map(|word| u32::from(be16(word))).sum();
-        fits && (sum >> 16) + (sum & 0xffff) == 0xffff
+        let is_sum = (sum >> 16) + (sum & 0xffff) == 0xffff;
+        let is_inside = total >= len && total <= whole;
+        is_sum && total == 0 || is_inside && (is_sum || total == whole || whole <= 46)
     });
     let is_ipv6 = Ipv6HeaderSlice::from_slice(packet).is_ok_and(|head| {
         let end = 40 + usize::from(head.payload_length());

@@ -18,9 +18,10 @@
 //!   [`Outcome::Fragment`].
 //! - Tags of virtual interfaces (VN-Tag, 0x8926), of port extenders (E-Tag, 0x893f) and of provider backbone bridges
 //!   (0x88e7, with the frame that it carries). They count as VLAN tags to [`Config::max_vlan_tags`] alone.
-//! - MPLS (0x8847, 0x8848): IP behind the stack. Nothing states what a stack carries, so it is IPv4 if its header
-//!   checksum and both of its lengths are right, IPv6 if its length leaves only padding, otherwise
-//!   [`Outcome::NotIp`]. PPPoE sessions (0x8864): IP behind PPP, no longer than PPPoE says.
+//! - MPLS (0x8847, 0x8848): IP behind the stack. The labels 0 and 2 at its bottom announce IPv4 and IPv6. Behind any
+//!   other label, IPv4 has a right header checksum and states no more bytes than there are, or it states all of them
+//!   (less the padding of a short frame). IPv6 states a length that leaves only padding, at most 64 bytes. Otherwise
+//!   the frame is [`Outcome::NotIp`]. PPPoE sessions (0x8864): IP behind PPP, no longer than PPPoE says.
 //! - IPv4 with options. The total length bounds the transport header, because bytes behind it are padding. A total
 //!   length of 0 (segmentation offload) means all that was captured.
 //! - IPv6 with hop-by-hop, routing, destination, authentication and fragment headers in any order, as Linux walks them.

@@ -15,7 +15,7 @@ pub(super) const LABEL: SourceSet = SourceSet::of(&[Source::MplsLabel, Source::M
 pub(super) fn mpls(config: &Config, mut rest: &[u8], out: &mut Headers) -> Outcome {
     const BOTTOM: u32 = 0x100;
     let mut labels = 0;
-    loop {
+    let bottom = loop {
         let Some((entry, inner)) = rest.split_first_chunk::<4>() else { return Outcome::Truncated };
         let entry = u32::from_be_bytes(*entry);
         if labels == 0 {
@@ -28,10 +28,10 @@ pub(super) fn mpls(config: &Config, mut rest: &[u8], out: &mut Headers) -> Outco
         labels += 1;
         rest = inner;
         if entry & BOTTOM != 0 {
-            break;
+            break entry >> 12;
         }
-    }
-    match version(rest, rest.len() + out.words[CUT] as usize) {
+    };
+    match version(bottom, rest, rest.len() + out.words[CUT] as usize) {
         Ok(4) => ipv4(config, rest, out),
         Ok(_) => ipv6(config, rest, out),
         Err(outcome) => outcome,
@@ -41,15 +41,27 @@ pub(super) fn mpls(config: &Config, mut rest: &[u8], out: &mut Headers) -> Outco
 /// Returns the version of the IP packet after a label stack, `len` bytes long on the wire with the bytes that follow
 /// it.
 ///
-/// Nothing states what a stack carries (RFC 4928). The address of a frame in a pseudowire may begin with the nibble 4
-/// or 6, too. IPv4 has a header checksum, and states no more bytes than there are. IPv6 has no checksum, so its length
-/// must leave no more than padding after the packet.
-fn version(packet: &[u8], len: usize) -> Result<u8, Outcome> {
+/// The labels 0 and 2 at the bottom announce IPv4 and IPv6 (RFC 3032), if the packet's version agrees. Nothing else
+/// states what a stack carries (RFC 4928). For example, a frame in a pseudowire may begin with an address whose first
+/// nibble is 4 or 6. So IPv4 has a right header checksum, and states no more bytes than there are. If its checksum is
+/// wrong, it must state all of them, except for the padding of a short frame. IPv6 has no checksum, so its length must
+/// leave no more than padding after the packet.
+fn version(bottom: u32, packet: &[u8], len: usize) -> Result<u8, Outcome> {
+    /// Label "IPv4 explicit null".
+    const IPV4_NULL: u32 = 0;
+    /// Label "IPv6 explicit null".
+    const IPV6_NULL: u32 = 2;
     /// Maximum number of bytes after an IPv6 packet: padding of a short frame, its check sequence, trailers of
     /// switches.
     const PADDING: usize = 64;
+    /// Maximum length in bytes of a packet and its padding in an Ethernet frame of the least length, 64 bytes.
+    ///
+    /// Such a frame has 14 bytes before the label and at least one label. Its last 4 bytes are the check sequence.
+    const SHORT: usize = 64 - 14 - 4;
     let first = *packet.first().ok_or(Outcome::Truncated)?;
     let (version, head_len) = match first >> 4 {
+        version @ 4 if bottom == IPV4_NULL => return Ok(version),
+        version @ 6 if bottom == IPV6_NULL => return Ok(version),
         4 => (4, usize::from(first & 15) * 4),
         6 => (6, 40),
         _ => return Err(Outcome::NotIp),
@@ -61,9 +73,12 @@ fn version(packet: &[u8], len: usize) -> Result<u8, Outcome> {
     let words = || head.as_chunks::<2>().0.iter().map(|word| be16(*word));
     let stated = |at: usize| words().nth(at).map_or(0, usize::from);
     let is_ip = if version == 4 {
+        let total = stated(1);
         let sum = words().map(u64::from).sum::<u64>();
         // The sum is never 0, because the version is not, so a remainder of 0 means a right checksum.
-        sum % 0xffff == 0 && (stated(1) == 0 || (head_len..=len).contains(&stated(1)))
+        let is_right = sum % 0xffff == 0;
+        let is_inside = (head_len..=len).contains(&total);
+        if is_right { total == 0 || is_inside } else { total == len || len <= SHORT && is_inside }
     } else {
         let end = head_len + stated(2);
         (end..=end + PADDING).contains(&len)

@@ -154,7 +154,10 @@ fn behind_labels_and_ppp_is_the_same_packet() {
         let version = inner.bytes[0] >> 4;
         let labelled = round % 2 == 0;
         let labels = 1 + rng.below(8);
-        let entries: Vec<u32> = (0..labels).map(|_| rng.next() as u32).collect();
+        let mut entries: Vec<u32> = (0..labels).map(|_| rng.next() as u32).collect();
+        if rng.one_in(4) {
+            entries[labels - 1] = if version == 4 { 64 } else { 2 << 12 | 64 };
+        }
         let mut frame = if labelled {
             ethernet(&[], rng.any_of(&[0x8847, 0x8848]), &mpls(&entries, &inner.bytes))
         } else {
@@ -236,13 +239,14 @@ fn labels_and_ppp_that_make_no_sense_are_not_read() {
     assert_eq!(session(&|p| p[6..8].copy_from_slice(&[0x80, 0x21])), Outcome::NotIp, "IPCP");
 }
 
-/// A pseudowire's frames may begin like IP; checksum and lengths tell them apart.
+/// A pseudowire's frames may begin like IP; label, checksum and lengths tell them apart.
 #[test]
-fn behind_labels_checksum_and_lengths_decide() {
-    let headers = |packet: &[u8], captured: usize, bytes: usize| {
-        let frame = ethernet(&[], 0x8847, &mpls(&[0x0001_0000], packet)).bytes;
+fn behind_labels_label_checksum_or_lengths_decide() {
+    let behind = |label: u32, packet: &[u8], captured: usize, bytes: usize| {
+        let frame = ethernet(&[], 0x8847, &mpls(&[label << 12], packet)).bytes;
         parse_on(&config(), 0, LinkType::Ethernet, &frame[..18 + captured], 18 + bytes as u32)
     };
+    let headers = |packet: &[u8], captured: usize, bytes: usize| behind(16, packet, captured, bytes);
     let reason = |packet: &[u8], captured: usize, bytes: usize| headers(packet, captured, bytes).reason();
     let (v4, v6) = (ipv4(17, 0, &[], &udp()), ipv6(17, &udp()));
     for packet in [&v4, &v6] {
@@ -254,11 +258,39 @@ fn behind_labels_checksum_and_lengths_decide() {
         assert_eq!(reason(packet, 19, len), Outcome::Truncated);
         assert_eq!(reason(packet, 19, 19), Outcome::NotIp);
     }
+    // A wrong checksum alone is no reason to doubt, but a wrong version or length is.
     for byte in 0..20 {
         let mut packet = v4.clone();
         packet[byte] ^= 0x10;
-        assert_eq!(reason(&packet, packet.len(), packet.len()), Outcome::NotIp, "byte {byte}");
+        let expected = match byte {
+            0 | 2 | 3 => Outcome::NotIp,
+            6 | 7 => Outcome::Fragment,
+            _ => Outcome::Complete,
+        };
+        assert_eq!(reason(&packet, packet.len(), packet.len()), expected, "byte {byte}");
     }
+    let mut wrong = v4.clone();
+    wrong[10] ^= 1;
+    let len = wrong.len();
+    let padded = |packet: &[u8], padding: usize| [packet, &vec![0; padding]].concat();
+    for (padding, expected) in [(0, Outcome::Complete), (14, Outcome::Complete), (15, Outcome::NotIp)] {
+        assert_eq!(reason(&padded(&wrong, padding), len + padding, len + padding), expected, "{padding}");
+        // The label 0 announces IPv4, whatever its checksum and its lengths.
+        let announced = behind(0, &padded(&wrong, padding), len + padding, len + padding);
+        assert_eq!((announced.reason(), announced.family()), (Outcome::Complete, Some(Family::Ipv4)), "{padding}");
+    }
+    assert_eq!(reason(&padded(&v4, 65), len + 65, len + 65), Outcome::Complete, "a right checksum");
+    assert_eq!(behind(0, &v6, v6.len(), v6.len()).reason(), Outcome::Complete, "the lengths still decide");
+    assert_eq!(behind(2, &padded(&v6, 65), v6.len() + 65, v6.len() + 65).reason(), Outcome::Complete);
+    assert_eq!(behind(2, &wrong, len, len).reason(), Outcome::Complete);
+    for (label, first) in [(0, 0x15), (0, 0x00), (2, 0x55)] {
+        let mut packet = v4.clone();
+        packet[0] = first;
+        assert_eq!(behind(label, &packet, len, len).reason(), Outcome::NotIp, "{label} {first:#x}");
+    }
+    let mut broken = v4.clone();
+    broken[0] = 0x44;
+    assert_eq!(behind(0, &broken, len, len).reason(), Outcome::Malformed, "a header of 16 bytes");
     let mut whole = v4.clone();
     whole[2..4].fill(0);
     set_checksum(&mut whole);
