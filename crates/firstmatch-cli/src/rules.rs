@@ -35,6 +35,11 @@ pub(crate) fn load(path: &Path, flags: bool, expansion: ExpansionLimits) -> anyh
     Ok(load_quietly(path, flags, expansion)?.inspect(Loaded::show_warnings))
 }
 
+/// Reads a rule file like [`load`], but counts the rules that never decide in one warning.
+pub(crate) fn load_briefly(path: &Path, flags: bool, expansion: ExpansionLimits) -> anyhow::Result<Option<Loaded>> {
+    Ok(load_quietly(path, flags, expansion)?.inspect(Loaded::show_warnings_briefly))
+}
+
 /// Reads a rule file like [`load`], but shows no warnings about its rules.
 pub(crate) fn load_quietly(path: &Path, flags: bool, expansion: ExpansionLimits) -> anyhow::Result<Option<Loaded>> {
     load_with(path, flags, expansion, Fields::Used)
@@ -160,6 +165,25 @@ impl Loaded {
         if self.file.more_warnings > 0 {
             diagnostics::warning(&format!("{}: {} more warnings like these", self.name, self.file.more_warnings));
         }
+    }
+
+    /// Shows the warnings about the rules; those about rules that never decide are one line together.
+    fn show_warnings_briefly(&self) {
+        let never = &self.file.never;
+        let is_never = |warning: &&Diagnostic| never.binary_search(&warning.line).is_ok();
+        self.file.warnings.iter().filter(|warning| !is_never(warning)).for_each(|it| diagnostics::hint(&self.name, it));
+        let hidden = never.len().saturating_sub(self.file.warnings.iter().filter(is_never).count());
+        let more = self.file.more_warnings.saturating_sub(hidden);
+        if more > 0 {
+            diagnostics::warning(&format!("{}: {more} more warnings like these", self.name));
+        }
+        if never.is_empty() {
+            return;
+        }
+        let rules =
+            if never.len() == 1 { "1 rule decides".to_owned() } else { format!("{} rules decide", never.len()) };
+        let file = if self.path == Path::new("-") { "RULES" } else { &self.name };
+        diagnostics::warning(&format!("{}: {rules} no packet; `firstmatch check {file}` shows why", self.name));
     }
 
     /// Returns the same file with its audit rules in force, if it has any.

@@ -19,7 +19,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
 
 use super::hidden::{self, is_hidden};
-use super::report::{Message, Report, Span, quote};
+use super::report::{Message, Report, Span, Warnings, quote};
 use super::{BOM, MAX_LINES, Options, RuleFile};
 use crate::error::ParseError;
 use firstmatch_core::policy::Policy;
@@ -63,9 +63,9 @@ pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
     }
     let mut rules = rules.unwrap_or_else(|| empty_set(Family::Ipv4, options));
     report.warn_of_covered(&rules);
-    let (warnings, more_warnings) = report.finish()?;
+    let Warnings { kept: warnings, more: more_warnings, never } = report.finish()?;
     rules.shrink_to_fit();
-    Ok(RuleFile { warnings, more_warnings, ..RuleFile::new(rules, Policy::default()) })
+    Ok(RuleFile { warnings, more_warnings, never, ..RuleFile::new(rules, Policy::default()) })
 }
 
 fn empty_set(family: Family, options: &Options) -> RuleSet {

@@ -33,6 +33,11 @@ const NEVER: &str = "this rule can never match";
 const IRREGULAR: &str = "this rule matches no regular packet";
 
 impl Contradiction {
+    /// Whether no packet at all can match the rule, not only no regular packet.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.claim == NEVER
+    }
+
     /// Returns the text of a warning about the rule; `name` gives the names of its parts.
     pub fn describe(&self, name: impl Fn(Part) -> String) -> String {
         let [first, second] = self.parts.map(name);

@@ -59,6 +59,11 @@ pub struct RuleFile {
     pub warnings: Vec<Diagnostic>,
     /// Number of warnings beyond those kept.
     pub more_warnings: usize,
+    /// Lines of rules that decide no packet, as far as warnings say so, in order.
+    ///
+    /// Such a rule can never match, or an earlier one takes all its packets. All lines are here, also those of warnings
+    /// beyond the ones kept, unless [`Options::max_warnings`] is 0.
+    pub never: Vec<u32>,
     /// Lines of sets that no rule uses, in order.
     pub unused_sets: Vec<u32>,
     /// The same file with its audit rules in force; `None` if it has none.
@@ -82,8 +87,8 @@ pub struct RuleFile {
 impl RuleFile {
     /// Returns a file of rules and policy, without labels, warnings or audit rules.
     pub fn new(rules: RuleSet, policy: Policy) -> Self {
-        let (labels, warnings, unused_sets) = Default::default();
-        Self { rules, policy, labels, warnings, more_warnings: 0, unused_sets, audited: None }
+        let (labels, warnings, never, unused_sets) = Default::default();
+        Self { rules, policy, labels, warnings, more_warnings: 0, never, unused_sets, audited: None }
     }
 
     /// Whether a rule of [`RuleFile::audited`] is an audit rule.

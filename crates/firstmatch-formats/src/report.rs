@@ -112,6 +112,18 @@ pub(super) struct Report<'t> {
     text: &'t str,
     faults: Kept,
     warnings: Kept,
+    /// Lines of the rules that never decide.
+    never: Vec<u32>,
+}
+
+/// Warnings of a text without faults.
+#[derive(Debug, Default)]
+pub(super) struct Warnings {
+    pub(super) kept: Vec<Diagnostic>,
+    /// Number of warnings beyond those kept.
+    pub(super) more: usize,
+    /// Lines of rules that never decide, in order.
+    pub(super) never: Vec<u32>,
 }
 
 #[derive(Default)]
@@ -128,7 +140,7 @@ pub(super) struct FaultIndex(usize);
 impl<'t> Report<'t> {
     pub(super) fn new(text: &'t str, options: &Options) -> Self {
         let kept = |cap| Kept { cap, ..Kept::default() };
-        Self { text, faults: kept(options.max_faults.max(1)), warnings: kept(options.max_warnings) }
+        Self { text, faults: kept(options.max_faults.max(1)), warnings: kept(options.max_warnings), never: Vec::new() }
     }
 
     /// Number of faults so far, kept or not.
@@ -154,6 +166,12 @@ impl<'t> Report<'t> {
         self.warnings.add(self.text, span, message);
     }
 
+    /// Warns that the rule at `span` never decides.
+    pub(super) fn warn_of_never<M: Into<Message>>(&mut self, span: Span, message: impl FnOnce() -> M) {
+        self.never.push(span.line);
+        self.warn(span, message);
+    }
+
     /// Warns of rules that earlier rules cover; all rules are from lines of this text.
     pub(super) fn warn_of_covered(&mut self, rules: &RuleSet) {
         if self.has_faults() || self.warnings.cap == 0 {
@@ -177,7 +195,7 @@ impl<'t> Report<'t> {
                 let first = line_start + (rule.len() - rule.trim_start().len());
                 span = Span { line_start, start: first, end: line_start + rule.len(), ..span };
             }
-            self.warn(span, || covering.describe(|rule| rule.line.map_or(0, u32::from)));
+            self.warn_of_never(span, || covering.describe(|rule| rule.line.map_or(0, u32::from)));
         });
     }
 
@@ -188,10 +206,17 @@ impl<'t> Report<'t> {
         (fault.message, fault.expected) = (message.what, message.expected);
     }
 
-    /// Returns the warnings and the number of further ones, or the faults.
-    pub(super) fn finish(self) -> Result<(Vec<Diagnostic>, usize), ParseError> {
+    /// Returns the warnings, or the faults.
+    pub(super) fn finish(self) -> Result<Warnings, ParseError> {
         let faults = self.faults.sorted();
-        if faults.0.is_empty() { Ok(self.warnings.sorted()) } else { Err(ParseError::new(faults.0, faults.1)) }
+        if !faults.0.is_empty() {
+            return Err(ParseError::new(faults.0, faults.1));
+        }
+        let (kept, more) = self.warnings.sorted();
+        let mut never = self.never;
+        never.sort_unstable();
+        never.dedup();
+        Ok(Warnings { kept, more, never })
     }
 }
 

@@ -78,7 +78,9 @@ fn run_with(args: &ClassifyArgs, engine: &Entry, print: Print<'_>) -> anyhow::Re
         let inputs: Vec<(&str, &Path)> = rules.chain(packets).collect();
         output::refuse_inputs(csv, &inputs)?;
     }
-    let Some(loaded) = rules::load(&args.rules, args.flags, args.limits.expansion())? else { return Ok(End::BadInput) };
+    let Some(loaded) = rules::load_briefly(&args.rules, args.flags, args.limits.expansion())? else {
+        return Ok(End::BadInput);
+    };
     let config = loaded.wire_config(args.metadata)?;
     let what_if = match &args.what_if {
         None => None,

@@ -81,7 +81,7 @@ pub(super) struct WhatIfReport {
 impl WhatIf {
     /// Reads the other rules and builds the default engine for them; `None` if they have faults, which are then shown.
     pub(super) fn load(path: &Path, args: &ClassifyArgs) -> anyhow::Result<Option<Self>> {
-        let Some(loaded) = rules::load(path, args.flags, args.limits.expansion())? else { return Ok(None) };
+        let Some(loaded) = rules::load_briefly(path, args.flags, args.limits.expansion())? else { return Ok(None) };
         let csv = args.changed.as_deref().map(|path| csv::Writer::create(path, &csv::CHANGED)).transpose()?;
         Ok(Self::new(loaded, args)?.map(|what_if| Self { csv, ..what_if }))
     }

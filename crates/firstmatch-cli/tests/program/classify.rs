@@ -45,6 +45,25 @@ fn summary() {
     }
 }
 
+/// Warnings about rules that never decide are one line before an answer; other warnings stay.
+#[test]
+fn rules_that_never_decide_are_one_line() {
+    let fixture = Fixture::new("never");
+    let mut rules = "permit tcp\nset unused = { 1 }\n".to_owned();
+    rules.extend((0..30).map(|port| format!("deny tcp dport {port}\n")));
+    fixture.write("never.rules", &rules);
+    let (code, _, errors) = fixture.run(&["classify", "never.rules", "x.pcap"]);
+    let line = "warning: never.rules: 30 rules decide no packet; `firstmatch check never.rules` shows why\n";
+    assert!(code == 0 && errors.ends_with(line) && !errors.contains("more warnings"), "{errors}");
+    assert!(errors.contains("the set `unused` is never used") && errors.lines().count() < 10, "{errors}");
+    let (_, found, _) = fixture.run(&["check", "never.rules"]);
+    assert_eq!(found.matches("deny tcp dport").count(), 30, "{found}");
+    fixture.write("never.rules", "permit tcp\ndeny tcp dport 22\n");
+    let (_, _, errors) = fixture.run(&["classify", "never.rules", "x.pcap", "--what-if", "never.rules"]);
+    let one = "warning: never.rules: 1 rule decides no packet; `firstmatch check never.rules` shows why\n";
+    assert_eq!(errors.matches(one).count(), 2, "{errors}");
+}
+
 /// A rule cache changes no answer, and says what it did: here it learns, because there are few packets.
 #[test]
 fn rule_caches_are_counted() {

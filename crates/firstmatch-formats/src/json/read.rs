@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::foreign;
+use crate::report::Warnings;
 use crate::{Labels, Options, Part, RuleFile, contradiction, extension_as_protocol};
 use firstmatch_core::analyze::covered;
 use firstmatch_core::policy::{Fragments, Policy, Verdict};
@@ -67,22 +68,19 @@ fn read_document<'t>(doc: &mut Doc<'t>, root: Node<'t>, options: &Options) -> Op
             let _ = file.rules.remove(id);
         }
     }
-    (file.warnings, file.more_warnings) = warnings(doc, &file.rules, &nodes, options);
+    let Warnings { kept, more, never } = warnings(doc, &file.rules, &nodes, options);
+    (file.warnings, file.more_warnings, file.never) = (kept, more, never);
     let lines = nodes.iter().map(|node| node.map_or(0, |node| doc.line(node))).collect();
     Some(Read { file, lines })
 }
 
-/// Returns the warnings, as in native files, in the order of lines, and the number of further ones.
-fn warnings<'t>(
-    doc: &Doc<'t>,
-    rules: &RuleSet,
-    nodes: &[Option<Node<'t>>],
-    options: &Options,
-) -> (Vec<Diagnostic>, usize) {
+/// Returns the warnings, as in native files, in the order of lines.
+fn warnings<'t>(doc: &Doc<'t>, rules: &RuleSet, nodes: &[Option<Node<'t>>], options: &Options) -> Warnings {
     if options.max_warnings == 0 {
-        return (Vec::new(), 0);
+        return Warnings::default();
     }
-    let (mut kept, mut more) = (Vec::new(), 0);
+    let (mut kept, mut more, mut never) = (Vec::new(), 0, Vec::new());
+    let line = |rule: &Rule| nodes[rule.id.slot()].map_or(0, |node| doc.line(node));
     let mut warn = |rule: &Rule, what: String, expected: Option<&str>| match nodes[rule.id.slot()] {
         Some(node) if kept.len() < options.max_warnings => {
             kept.push(doc.about(node, what, expected.map(str::to_owned)));
@@ -96,6 +94,7 @@ fn warnings<'t>(
     };
     for rule in rules.iter() {
         if let Some(found) = contradiction(rules.schemas(), rule) {
+            never.extend(found.is_certain().then(|| line(rule)));
             warn(rule, found.describe(name), None);
         } else if let Some((field, number)) = extension_as_protocol(rules.schemas(), rule) {
             let what = format!(
@@ -105,10 +104,14 @@ fn warnings<'t>(
             warn(rule, what, Some("\"family\": \"ipv4\", if that is meant"));
         }
     }
-    let line = |rule: &Rule| nodes[rule.id.slot()].map_or(0, |node| doc.line(node));
-    covered(rules, |rule, covering| warn(rule, covering.describe(line), None));
+    covered(rules, |rule, covering| {
+        never.push(line(rule));
+        warn(rule, covering.describe(line), None);
+    });
     kept.sort_by_key(|warning: &Diagnostic| (warning.line, warning.column));
-    (kept, more)
+    never.sort_unstable();
+    never.dedup();
+    Warnings { kept, more, never }
 }
 
 fn read_policy<'t>(doc: &mut Doc<'t>, node: Node<'t>) -> Option<Policy> {

@@ -45,7 +45,7 @@ pub fn parse_rule(
     // The fault is noted already.
     let _: Result<(), Stop> = parser.single();
     let spec = parser.specs.pop();
-    let (warnings, _) = parser.report.finish()?;
+    let warnings = parser.report.finish()?.kept;
     // Without a fault there is a rule.
     let Some(mut spec) = spec else { unreachable!("{text:?} has neither a rule nor a fault") };
     rules.bind_indices(&mut spec.conditions);

@@ -12,7 +12,7 @@ use super::lexer::{Kind, Lexer, described};
 use super::names;
 use super::set_table::Sets;
 use crate::error::ParseError;
-use crate::report::{Message, Report, Span, quote};
+use crate::report::{Message, Report, Span, Warnings, quote};
 use crate::{BOM, Fields as FieldChoice, Labels, Load, Options, RuleFile};
 use firstmatch_core::policy::{Fragments, Policy, Verdict};
 use firstmatch_core::rule::{RuleSet, RuleSpec, Test};
@@ -133,8 +133,8 @@ impl<'t> Parser<'t> {
         };
         let (rules, labels) = self.rule_set(specs);
         self.report.warn_of_covered(&rules);
-        let (warnings, more_warnings) = self.report.finish()?;
-        Ok(RuleFile { rules, policy: self.policy, labels, warnings, more_warnings, unused_sets, audited })
+        let Warnings { kept: warnings, more: more_warnings, never } = self.report.finish()?;
+        Ok(RuleFile { rules, policy: self.policy, labels, warnings, more_warnings, never, unused_sets, audited })
     }
 
     /// Builds the set of some rules, over the schema that they need, and returns their labels.

@@ -358,7 +358,7 @@ impl Parser<'_> {
             self.warn_of_contradiction(&found);
         } else if !alive {
             let why = why_never(spec, &self.fields, &expansion);
-            self.report.warn(whole, || format!("this rule can never match{why}"));
+            self.report.warn_of_never(whole, || format!("this rule can never match{why}"));
         } else if let Some((field, number)) = extension_as_protocol(schemas, spec) {
             let span = self.span_of(Part::Condition(field)).unwrap_or(whole);
             let what = format!(
@@ -397,7 +397,12 @@ impl Parser<'_> {
             None => "the file".to_owned(),
         };
         let why = found.describe(name);
-        self.report.warn(first.to(*last), || why);
+        let span = first.to(*last);
+        if found.is_certain() {
+            self.report.warn_of_never(span, || why);
+        } else {
+            self.report.warn(span, || why);
+        }
     }
 }
 

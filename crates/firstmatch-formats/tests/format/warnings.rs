@@ -17,6 +17,21 @@ fn warnings(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// The lines of rules that never decide are all there, however few warnings are kept.
+#[test]
+fn rules_that_never_decide_have_their_lines() {
+    let text = "permit tcp\ndeny tcp dport 22\n\ndeny icmp dport 22\npermit family ipv4 icmpv6\n\
+                deny tcp src 0.0.0.0/0.0.0.255\npermit dport not 0-65535\npermit udp\n";
+    for max_warnings in [1, 2, 20] {
+        let options = Options { max_warnings, ..Options::default() };
+        let file = firstmatch_formats::parse(text, &options).expect("warnings alone");
+        assert_eq!(file.never, [2, 4, 6, 7], "{:?}", file.warnings);
+        assert_eq!(file.warnings.len() + file.more_warnings, 6);
+    }
+    let classbench = "@10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t0 : 65535\t0x00/0x00\n".repeat(3);
+    assert_eq!(firstmatch_formats::parse(&classbench, &Options::default()).expect("good").never, [2, 3]);
+}
+
 const NEVER: &str = "this rule can never match: ";
 /// Packets of IPv4 that carry ICMPv6 are possible, but not regular.
 const IRREGULAR: &str = "this rule matches no regular packet: ";
