@@ -137,6 +137,13 @@ struct Kept {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FaultIndex(usize);
 
+/// Number of faults at one time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    kept: usize,
+    more: usize,
+}
+
 impl<'t> Report<'t> {
     pub(super) fn new(text: &'t str, options: &Options) -> Self {
         let kept = |cap| Kept { cap, ..Kept::default() };
@@ -151,6 +158,23 @@ impl<'t> Report<'t> {
     /// Whether no more faults are kept.
     pub(super) fn is_full(&self) -> bool {
         self.faults.kept.len() >= self.faults.cap
+    }
+
+    /// Returns the current end of the faults, to replace those behind it later.
+    pub(super) fn mark(&self) -> Mark {
+        Mark { kept: self.faults.kept.len(), more: self.faults.more }
+    }
+
+    /// Whether faults were noted since `mark`, and the first of them is kept.
+    pub(super) fn is_kept(&self, mark: Mark) -> bool {
+        self.faults.kept.len() > mark.kept
+    }
+
+    /// Replaces the faults since `mark` by one.
+    pub(super) fn replace<M: Into<Message>>(&mut self, mark: Mark, span: Span, message: impl FnOnce() -> M) {
+        self.faults.kept.truncate(mark.kept);
+        self.faults.more = mark.more;
+        self.fault(span, message);
     }
 
     pub(super) fn has_faults(&self) -> bool {

@@ -195,6 +195,10 @@ fn takes_services(context: Context<'_>) -> bool {
 
 /// Returns the name that was probably meant by an unknown word, among the names that the field takes.
 fn meant(word: &str, context: Context<'_>) -> Option<&'static str> {
+    // Only this word is surely about packets without the field.
+    if word == "untagged" && context.info.is_some_and(|info| info.optional) {
+        return Some(ABSENT);
+    }
     let takes = context.info.map_or(Takes::Anything, |info| info.takes);
     let any = takes == Takes::Anything;
     let protocols = names::PROTOCOLS.iter().map(|p| p.0).filter(|_| any || takes == Takes::Protocol);
@@ -406,7 +410,10 @@ pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>
             (Class::Number | Class::Slash, Test::Mask { value, mask }) => correction::short_address(value, mask, info),
             _ => None,
         };
-        let expected = short.unwrap_or_else(|| info.wants());
+        // Other languages write `none` for packets without the field.
+        let absent = (entry.class == Class::Fragment && entry.test == Test::Value(0) && info.optional)
+            .then(|| format!("`{ABSENT}` for packets without it, or {}", info.wants()));
+        let expected = short.or(absent).unwrap_or_else(|| info.wants());
         return Err(Message::new(format!("{} takes no {}", info.name, entry.describe())).expected(expected));
     }
     let test = match (entry.class, entry.test) {

@@ -43,6 +43,8 @@ mod lexer;
 mod literal;
 mod live;
 mod names;
+mod other_lines;
+mod other_words;
 mod parser;
 mod rules;
 mod schema;

@@ -58,7 +58,7 @@ pub fn fragment_name(number: u8) -> Option<&'static str> {
 }
 
 /// Words of other rule languages, each with the native word.
-const FOREIGN: [(&str, &str); 42] = [
+const FOREIGN: [(&str, &str); 44] = [
     ("accept", "permit"),
     ("allow", "permit"),
     ("pass", "permit"),
@@ -91,6 +91,8 @@ const FOREIGN: [(&str, &str); 42] = [
     ("rt_type", "routing_type"),
     ("hbh", "hop-by-hop"),
     ("dstopts", "destination"),
+    ("type", "icmp_type"),
+    ("code", "icmp_code"),
     ("ping", "echo-request"),
     ("icmp6", "icmpv6"),
     ("ipv6-icmp", "icmpv6"),

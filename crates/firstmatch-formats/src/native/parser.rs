@@ -70,6 +70,8 @@ pub(super) struct Parser<'t> {
     pub(super) code_types: Vec<&'static str>,
     /// Condition that names ICMP codes.
     pub(super) codes: Option<Codes>,
+    /// Whether the rule that is being read denies packets, or its action most likely means that.
+    pub(super) denies: bool,
     /// Whether the text is one rule for an existing set, not a file.
     pub(super) is_single: bool,
 }
@@ -101,6 +103,7 @@ impl<'t> Parser<'t> {
             entries: Vec::new(),
             code_types: Vec::new(),
             codes: None,
+            denies: false,
             is_single: false,
         }
     }
@@ -168,6 +171,14 @@ impl<'t> Parser<'t> {
     }
 
     fn line(&mut self) -> Result<(), Stop> {
+        let (first, mark) = (self.lexer.span, self.report.mark());
+        let read = self.statement();
+        self.translate(first, mark);
+        read
+    }
+
+    /// Reads the statement that begins at the current token.
+    fn statement(&mut self) -> Result<(), Stop> {
         let span = self.lexer.span;
         match (self.lexer.kind, self.lexer.word()) {
             (Kind::Eol, _) => Ok(()),
@@ -176,6 +187,13 @@ impl<'t> Parser<'t> {
             (Kind::Word, "set") => self.set(),
             (Kind::Word, "schema") => self.schema(),
             (Kind::Word, "family" | "default" | "unknown" | "fragments") => self.directive(),
+            (Kind::Word, "remark") => {
+                self.fault(span, || Message::new("`remark` is a comment of Cisco IOS").expected("`#` before a comment"))
+            }
+            (Kind::Not, _) if span.start == span.line_start => {
+                self.fault(span, || Message::new("a line cannot start with `!`").expected("`#` before a comment"))
+            }
+            (Kind::Set | Kind::Word, _) if self.is_assignment() => self.set_without_word(),
             (Kind::Word, word) => {
                 let meant = names::suggest(word, KEYWORDS.into_iter());
                 let message = || Message::new(format!("a line cannot start with {}", quote(word))).suggest(meant);
@@ -200,7 +218,7 @@ impl<'t> Parser<'t> {
                         self.skip_bad();
                         // The rest of a comment, or of a word, is not a line.
                         if self.lexer.kind == Kind::Word && KEYWORDS.contains(&self.lexer.word()) {
-                            return self.line();
+                            return self.statement();
                         }
                     }
                     _ => {}

@@ -7,6 +7,7 @@ use super::flags;
 use super::item;
 use super::lexer::{Kind, described};
 use super::names;
+use super::other_words;
 use super::parser::{ACTIONS, Parser, Stop};
 use crate::report::{Message, Span, quote};
 use crate::{Contradiction, MAX_LINES, Part, contradiction, extension_as_protocol, no_label};
@@ -25,6 +26,9 @@ impl Parser<'_> {
         self.packed.clear();
         self.confined = None;
         self.codes = None;
+        let word = self.lexer.word();
+        let meant = if ACTIONS.contains(&word) { Some(word) } else { names::suggest(word, ACTIONS.into_iter()) };
+        self.denies = meant == Some("deny");
         // A fault does not hide later faults on the line.
         let action = self.action().or_else(|Stop| self.seek_condition().map(|()| Action::Permit))?;
         let mut last = first;
@@ -174,15 +178,27 @@ impl Parser<'_> {
             if negated {
                 self.lexer.bump();
             }
+            if let Some(span) = self.other_list() {
+                return Ok(first.to(span));
+            }
             if self.skip_bad() && self.lexer.kind == Kind::Eol {
                 return Err(Stop);
             }
+            let (start, is_list) = (self.lexer.span, self.lexer.kind == Kind::Open);
             let end = self.operand(field)?;
-            Ok(self.add(field, negated, first.to(end)))
+            let span = self.add(field, negated, first.to(end));
+            // With `not` before the first value, other languages differ in what is meant.
+            if !negated && !is_list {
+                self.other_values(start.to(end))?;
+            }
+            Ok(span)
         } else if let Some(number) = names::protocol(word).filter(|_| kind == Kind::Word && !names::is_family(word))
             && let Some(field) = self.fields.protocol()
         {
             self.lexer.bump();
+            if let Some(span) = self.other_protocols(first) {
+                return Ok(span);
+            }
             self.tests.push((None, Test::Value(number.into())));
             let span = self.add(field, false, first);
             if number == TCP && self.is_at_flags() { self.flags() } else { Ok(span) }
@@ -261,6 +277,7 @@ impl Parser<'_> {
                     .expected(format!("`tcp {word}`, or `tcp_flags {word}`"))
             }
             (Kind::Word, _) if let Some(message) = self.lacking(word) => message,
+            (Kind::Word, _) if let Some(message) = self.other_word(word) => message,
             (Kind::Word, _) => {
                 let protocols = if self.fields.protocol().is_some() { &names::PROTOCOLS[..] } else { &[] };
                 let fields = self.fields.names().chain(protocols.iter().map(|p| p.0));
@@ -309,6 +326,10 @@ impl Parser<'_> {
             Kind::Word if self.lexer.word() == "not" || self.is_field_after(info.takes) => {
                 let what = format!("{} after {}", quote(self.lexer.word()), info.name);
                 self.report.fault(start, || Message::new(what).expected(info.wants()));
+                return Err(Stop);
+            }
+            kind if let Some(message) = other_words::operator(kind, self.lexer.word(), info.name) => {
+                self.report.fault(start, || message);
                 return Err(Stop);
             }
             Kind::Word

@@ -12,11 +12,34 @@ use crate::report::{Message, Span, quote};
 impl<'t> Parser<'t> {
     /// Reads `set NAME = { … }`.
     pub(super) fn set(&mut self) -> Result<(), Stop> {
-        self.in_body = true;
         self.lexer.bump();
+        self.named_set(false)
+    }
+
+    /// Whether the line begins with a name and `=`, as other languages name sets.
+    pub(super) fn is_assignment(&self) -> bool {
+        let mut ahead = self.lexer.clone();
+        ahead.bump();
+        ahead.kind == Kind::Equals
+    }
+
+    /// Reads `NAME = { … }` or `$NAME = { … }`, which lacks the word `set`.
+    pub(super) fn set_without_word(&mut self) -> Result<(), Stop> {
+        let span = self.lexer.span;
+        let word = span.text(self.text);
+        let name = word.strip_prefix('$').unwrap_or(word);
+        self.report.fault(span, || {
+            Message::new(format!("a line cannot start with {}", quote(word))).expected(format!("`set {name}`"))
+        });
+        self.named_set(true)
+    }
+
+    /// Reads the name and the list of a set; `is_noted` says that a fault about the name was noted.
+    fn named_set(&mut self, is_noted: bool) -> Result<(), Stop> {
+        self.in_body = true;
         let before = self.report.count();
         let span = self.lexer.span;
-        let name = self.set_name();
+        let name = self.set_name(is_noted);
         if name.is_none() && self.lexer.kind == Kind::Eol {
             return Err(Stop);
         }
@@ -25,14 +48,14 @@ impl<'t> Parser<'t> {
         let read = self.set_list();
         self.sets.current = None;
         if let Some(name) = name {
-            let faulty = self.report.count() > before;
+            let faulty = is_noted || self.report.count() > before;
             self.define(name, span, faulty);
         }
         read?;
         self.end_of_line()
     }
 
-    fn set_name(&mut self) -> Option<&'t str> {
+    fn set_name(&mut self, is_noted: bool) -> Option<&'t str> {
         let (kind, span) = (self.lexer.kind, self.lexer.span);
         let word = self.lexer.word();
         let expected = "a name: a letter, then letters, digits, `_` or `-`";
@@ -40,6 +63,7 @@ impl<'t> Parser<'t> {
         let valid = bare.starts_with(|c: char| c.is_ascii_alphabetic()) && !bare.contains(['.', ':']);
         match kind {
             Kind::Word if valid => {}
+            Kind::Set if valid && is_noted => {}
             Kind::Set if valid => {
                 let what = "`$` stands only where a set is used";
                 self.report.fault(span, || Message::new(what).expected(format!("`set {bare} = …`")));

@@ -162,7 +162,7 @@ pub(crate) const NATIVE: &[(&str, &[&str])] = &[
     ("permit dport 10.0.0.1\n",
      &["1:14+8 dport takes no IPv4 address; expected the name of a service or a number up to 65535"]),
     ("permit dport 80, 443\n",
-     &["1:16+1 `,` has no place here; expected `{` before the first of several values and `}` behind the last"]),
+     &["1:14+7 several values; expected `{ 80, 443 }`"]),
     ("permit dport { 80 443 }\n",
      &["1:19+3 `443` after an item; expected `,` or `}`"]),
     // The rest up to the next comma is part of that fault.
@@ -237,7 +237,7 @@ pub(crate) const NATIVE: &[(&str, &[&str])] = &[
     ("permit 10.0.0.0/8\n",
      &["1:8+8 the value `10.0.0.0` follows no field; expected a field before it"]),
     ("permit src = 10.0.0.0/8\n",
-     &["1:12+1 `=` after src; expected an address, a prefix or a range of addresses"]),
+     &["1:12+1 `=` after src; expected nothing in its place, because the value follows the field"]),
     ("permit src 10.0.0.0/8; dst any\n",
      &["1:22+1 the character `;` has no place here"]),
     ("mark\n",

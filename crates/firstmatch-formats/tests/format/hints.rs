@@ -122,6 +122,13 @@ fn readings(written: &str, field: &Field) -> Vec<Test> {
     {
         return vec![range(lo, hi)];
     }
+    if written.contains(',') {
+        let one = |part: &str| match value(part.trim()) {
+            Some((_, value)) => vec![Test::Value(value)],
+            None => readings(part.trim(), field),
+        };
+        return written.split(',').flat_map(one).collect();
+    }
     let Some((word, end)) = written.split_once('/') else { return Vec::new() };
     let (Some((of, a)), Some((other, b))) = (value(word), value(end)) else { return Vec::new() };
     let width = match of {
