@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use firstmatch_core::Schema;
-use firstmatch_core::rule::{Condition, ConditionRef, Conditions, FieldValues, Region, Test};
+use firstmatch_core::rule::{ConditionRef, FieldValues, Region, Test};
 use firstmatch_core::schema::{ExtensionHeader, Family, Field, Kind, Source};
 use firstmatch_formats::native::{fragment_name, icmp_type_name, protocol_name};
 use firstmatch_net::wire::{Headers, Outcome, SourceSet};
@@ -117,9 +117,10 @@ pub fn condition(condition: ConditionRef<'_>, field: &Field) -> String {
     }
 }
 
-/// Returns a region as conditions, `any` if it is all packets of the schema.
+/// Returns a region as conditions that a rule file may have, `any` if it is all packets of the schema.
 ///
-/// A field of several words whose values are not consecutive is shown word by word.
+/// `permit` before it is a rule for just the keys of the region. The exceptions are values under a mask of a field of
+/// kind `prefix` that is no address: only JSON can hold these, so they are shown word by word.
 ///
 /// ```
 /// use firstmatch::core::rule::Region;
@@ -144,42 +145,122 @@ fn field_of(schema: &Schema, index: usize, field: &Field, region: &Region<'_>) -
     let at = schema.words_of(index);
     let words = &schema.words()[at.clone()];
     let (lo, hi) = (&region.lo[at.clone()], &region.hi[at.clone()]);
-    let masks: Vec<(u32, u32)> =
-        region.ternary.map_or(Vec::new(), |(value, mask)| at.clone().map(|word| (value[word], mask[word])).collect());
-    let has_mask = masks.iter().any(|&(_, mask)| mask != 0);
+    let mask =
+        |word: usize| region.ternary.map_or((0, 0), |(value, mask)| (value[at.start + word], mask[at.start + word]));
+    let has_mask = (0..words.len()).any(|word| mask(word).1 != 0);
     let is_all = words.iter().zip(lo.iter().zip(hi)).all(|(word, (&lo, &hi))| lo == 0 && hi == word.max);
     if is_all && !has_mask {
         return None;
     }
-    // The ends of an interval are the numbers that its words make. The values between them have no gap if all words
-    // behind the first one with several values are free.
-    let open = lo.iter().zip(hi).position(|(lo, hi)| lo != hi).map_or(lo.len(), |open| open + 1);
-    let is_free = |word: usize| lo[word] == 0 && hi[word] == words[word].bits;
-    let values = schema.values(region.lo)[index].zip(schema.values(region.hi)[index]);
     let absent = words[0].absent;
-    let tests = match values {
-        _ if absent == Some(lo[0]) => vec![Test::Absent],
-        None if words.len() == 1 && !has_mask => {
-            vec![interval(lo[0].into(), (hi[0] - 1).into(), field.width()), Test::Absent]
+    let (mut tests, mut top) = (Vec::new(), (lo[0], hi[0]));
+    let lacks = absent.is_some_and(|absent| lo[0] <= absent && absent <= hi[0]);
+    if let (true, Some(absent)) = (lacks, absent) {
+        // The words behind an absent one are 0.
+        let holds = |word: usize| word == 0 || lo[word] == 0 && mask(word).0 == 0;
+        if (0..words.len()).all(holds) && (absent & mask(0).1) == mask(0).0 {
+            tests.push(Test::Absent);
         }
-        Some((lo, hi)) if !has_mask && (open..words.len()).all(is_free) => vec![interval(lo, hi, field.width())],
-        _ => {
-            let word = |word: usize| match masks.get(word).filter(|(_, mask)| *mask != 0) {
-                Some((value, mask)) => format!("{:#x}-{:#x} under {value:#x}/{mask:#x}", lo[word], hi[word]),
-                None => format!("{:#x}-{:#x}", lo[word], hi[word]),
-            };
-            return Some(format!(
-                "{} by word [{}]",
-                field.name(),
-                (0..words.len()).map(word).collect::<Vec<_>>().join(", ")
-            ));
+        top.1 = absent.saturating_sub(1);
+    }
+    if top.0 <= top.1 && !(lacks && absent == Some(lo[0])) {
+        let ends: Vec<(u32, u32)> =
+            std::iter::once(top).chain(lo.iter().copied().zip(hi.iter().copied()).skip(1)).collect();
+        // Values have no gap if all words behind the first one with several values are free.
+        let open = ends.iter().position(|(lo, hi)| lo != hi).map_or(ends.len(), |open| open + 1);
+        let is_free = |word: usize| ends[word] == (0, words[word].bits);
+        let whole = |values: &mut dyn Iterator<Item = u32>| {
+            words.iter().zip(values).fold(0u128, |whole, (word, value)| whole | u128::from(value) << word.shift)
+        };
+        if !has_mask && (open..ends.len()).all(is_free) && !only_masks(field) {
+            let (lo, hi) = (whole(&mut ends.iter().map(|ends| ends.0)), whole(&mut ends.iter().map(|ends| ends.1)));
+            tests.push(interval(lo, hi, field.width()));
+        } else {
+            // Each word is a list of values under masks, and the field their product.
+            let mut products = vec![(0u128, 0u128)];
+            for (index, (word, &(lo, hi))) in words.iter().zip(&ends).enumerate() {
+                let own = masked(lo, hi, word.bits, mask(index));
+                let wide = |of: u32| u128::from(of) << word.shift;
+                products = products
+                    .iter()
+                    .flat_map(|&(value, mask)| own.iter().map(move |&(v, m)| (value | wide(v), mask | wide(m))))
+                    .collect();
+            }
+            tests.extend(products.into_iter().map(|(value, mask)| under_mask(value, mask, field.width())));
         }
-    };
-    // The name of an ICMP type has a number in each family.
-    let family = schema.family().filter(|_| field.source() == Some(Source::IcmpType));
-    let tests = tests.into_iter().map(|test| (family, test)).collect();
-    let conditions = Conditions::from(vec![Condition { field: index, negated: false, tests }]);
-    conditions.on(index).map(|of| condition(of, field))
+    }
+    if has_prefixes_alone(field) && tests.iter().any(|test| matches!(test, Test::Mask { .. })) {
+        let word = |word: usize| match mask(word) {
+            (_, 0) => format!("{:#x}-{:#x}", lo[word], hi[word]),
+            (value, mask) => format!("{:#x}-{:#x} under {value:#x}/{mask:#x}", lo[word], hi[word]),
+        };
+        return Some(format!(
+            "{} by word [{}]",
+            field.name(),
+            (0..words.len()).map(word).collect::<Vec<_>>().join(", ")
+        ));
+    }
+    // A number of ICMP stands for itself: the family is told beside it.
+    let family = schema.family();
+    let shown: Vec<String> = tests.iter().flat_map(|&one| texts(one, family, field)).collect();
+    Some(match &shown[..] {
+        [one] => format!("{} {one}", field.name()),
+        _ => format!("{} {{ {} }}", field.name(), shown.join(", ")),
+    })
+}
+
+/// Returns the texts of a test: several where the reader takes values one by one.
+fn texts(one: Test, family: Option<Family>, field: &Field) -> Vec<String> {
+    match one {
+        Test::Range { lo, hi } if field.source() == Some(Source::Fragment) => {
+            (lo..=hi.min(2)).map(|value| test(Test::Value(value), family, field)).collect()
+        }
+        Test::Prefix { value, len } if field.source() == Some(Source::Fragment) && len > 0 => (value..=value | 1)
+            .filter(|&value| value <= 2)
+            .map(|value| test(Test::Value(value), family, field))
+            .collect(),
+        Test::Value(value) if field.source() == Some(Source::IcmpType) => vec![value.to_string()],
+        _ => vec![test(one, family, field)],
+    }
+}
+
+/// Whether the field takes values and masks, but no ranges.
+fn only_masks(field: &Field) -> bool {
+    field.kind() == Kind::Mask
+}
+
+/// Whether the field is of numbers that take a length behind `/`, so that a mask cannot be written.
+fn has_prefixes_alone(field: &Field) -> bool {
+    field.kind() == Kind::Prefix && !is_address(field.source())
+}
+
+/// Returns the values from `lo` to `hi` that agree with a value under a mask, as values under masks.
+fn masked(lo: u32, hi: u32, bits: u32, (value, mask): (u32, u32)) -> Vec<(u32, u32)> {
+    let (mut from, mut all) = (u64::from(lo), Vec::new());
+    while from <= u64::from(hi) {
+        // The largest aligned block from here on that ends before `hi`.
+        let free = (0..=from.trailing_zeros().min(32))
+            .rev()
+            .find(|&free| from + (1 << free) - 1 <= u64::from(hi))
+            .unwrap_or(0);
+        let (start, own) = (from as u32, !(((1u64 << free) - 1) as u32) & bits);
+        if (start ^ value) & own & mask == 0 {
+            all.push((start & own | value & mask, own | mask));
+        }
+        from += 1 << free;
+    }
+    all
+}
+
+/// Returns the test of a value under a mask: a prefix where the mask is one.
+fn under_mask(value: u128, mask: u128, width: u32) -> Test {
+    let all = u128::MAX >> (128 - width);
+    let free = !mask & all;
+    match free.checked_add(1).is_none_or(u128::is_power_of_two) {
+        true if free == 0 => Test::Value(value),
+        true => Test::Prefix { value, len: width - free.count_ones() },
+        false => Test::Mask { value, mask },
+    }
 }
 
 /// Returns the shortest test of an interval.
@@ -194,31 +275,32 @@ fn interval(lo: u128, hi: u128, width: u32) -> Test {
     }
 }
 
+/// Whether values of the source are written as addresses.
+fn is_address(source: Option<Source>) -> bool {
+    use Source::{Dst, EthDst, EthSrc, Ipv4Dst, Ipv4Src, Src};
+    matches!(source, Some(Src | Dst | Ipv4Src | Ipv4Dst | EthSrc | EthDst))
+}
+
 fn test(test: Test, of: Option<Family>, field: &Field) -> String {
     let (source, width) = (field.source(), field.width());
     // Tests of ClassBench name no family, so the family follows from the field's width.
     let family = of.or(if width == 128 { Some(Family::Ipv6) } else { Some(Family::Ipv4) });
-    let is_address = matches!(
-        source,
-        Some(
-            Source::Src
-                | Source::Dst
-                | Source::Ipv4Src
-                | Source::Ipv4Dst
-                | Source::EthSrc
-                | Source::EthDst
-                | Source::EthType
-        )
-    );
+    let is_address = is_address(source);
     let show = |value: u128| match source {
-        _ if is_address => value_of(value, source, family),
+        _ if is_address || source == Some(Source::EthType) => value_of(value, source, family),
         _ if field.kind() == Kind::Mask => format!("{value:#04x}"),
         _ => value.to_string(),
     };
     match test {
         Test::Absent => "absent".to_owned(),
         Test::Prefix { len: 0, .. } => "any".to_owned(),
-        Test::Prefix { value, len } => format!("{}/{len}", show(value)),
+        Test::Prefix { value, len } if is_address || field.kind() == Kind::Prefix => format!("{}/{len}", show(value)),
+        // Behind other numbers, `/` takes a mask.
+        Test::Prefix { value, len } if field.kind() == Kind::Mask => {
+            let mask = (u128::MAX << (width - len)) & (u128::MAX >> (128 - width));
+            format!("{}/{}", show(value), show(mask))
+        }
+        Test::Prefix { value, len } => format!("{}-{}", show(value), show(value | ((1 << (width - len)) - 1))),
         Test::Value(value) if matches!(source, Some(Source::Proto | Source::IpProto)) => {
             protocol_name(value as u8).map_or(value.to_string(), str::to_owned)
         }
@@ -280,5 +362,68 @@ mod tests {
         ] {
             assert_eq!(test(Test::Mask { value, mask }, None, field), expected, "{}", field.name());
         }
+    }
+    /// The text of a region, read as a rule, holds for the keys of the region and for no other.
+    #[test]
+    fn regions_are_shown_as_rules() {
+        use firstmatch_core::rule::{ExpansionLimits, lower};
+        use firstmatch_formats::{Fields, Options, parse};
+        let options = Options { fields: Fields::All, ..Options::default() };
+        let schemas = parse("permit\n", &options).expect("a rule").rules.schemas().to_vec();
+        let rng = &mut firstmatch_testkit::rng::Rng::new(64);
+        let mut inside = 0;
+        for round in 0..4_000 {
+            let schema = &schemas[round % 2];
+            let words = schema.words();
+            let (mut lo, mut hi): (Vec<u32>, Vec<u32>) = words.iter().map(|word| (0, word.max)).unzip();
+            let (mut value, mut mask) = (vec![0; words.len()], vec![0; words.len()]);
+            for _ in 0..1 + rng.below(3) {
+                let at = rng.below(words.len());
+                let word = words[at];
+                let field = schema.words_of(word.field);
+                // Of fields that have gaps only a few values, so that the list of masks stays short.
+                let is_fragment = schema.fields()[word.field].source() == Some(Source::Fragment);
+                let most = if field.len() > 1 && at + 1 < field.end { word.max.min(5) } else { word.max };
+                let most = if is_fragment { 2 } else { most };
+                let ends = [(); 2].map(|()| (rng.next() % (u64::from(most) + 1)) as u32);
+                (lo[at], hi[at]) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+                (value[at], mask[at]) = (0, 0);
+                if rng.percent(20) && word.absent.is_none() {
+                    mask[at] = rng.next() as u32 & word.bits & 0x7;
+                    value[at] = lo[at] & mask[at];
+                }
+            }
+            let ternary = mask.iter().any(|&mask| mask != 0).then_some((&value[..], &mask[..]));
+            let region = Region { lo: &lo, hi: &hi, ternary };
+            let shown = super::region(schema, &region);
+            let text = format!("permit {}\n", if shown == "any" { "" } else { &shown });
+            let file = parse(&text, &options).unwrap_or_else(|error| panic!("{text}{error}"));
+            let lowered = lower(&file.rules, schema, &ExpansionLimits::default()).expect("few regions");
+            for _ in 0..60 {
+                let mut key: Vec<u32> =
+                    (0..words.len()).map(|at| *rng.pick(&[lo[at], hi[at], value[at].max(lo[at])])).collect();
+                if rng.percent(60) {
+                    let at = rng.below(words.len());
+                    let any = rng.next() as u32;
+                    key[at] = *rng.pick(&[
+                        lo[at].saturating_sub(1),
+                        hi[at].saturating_add(1).min(words[at].max),
+                        any & words[at].bits,
+                    ]);
+                }
+                // Words behind an absent one are 0 in every row.
+                let is_row = schema.fields().iter().enumerate().all(|(field, _)| {
+                    let of = schema.words_of(field);
+                    words[of.start].absent != Some(key[of.start]) || key[of].iter().skip(1).all(|&word| word == 0)
+                });
+                let fragment = schema.index_of_source(Source::Fragment).map(|field| key[schema.words_of(field).start]);
+                if is_row && fragment != Some(3) {
+                    let found = lowered.regions().iter().any(|of| of.contains(&key));
+                    assert_eq!(found, region.contains(&key), "{text}{region:?} {key:?}");
+                    inside += usize::from(found);
+                }
+            }
+        }
+        assert!(inside > 20_000, "{inside}");
     }
 }
