@@ -38,6 +38,21 @@ for file in "$libraries"/*.so*; do
     ! objdump -p "$file" | grep -q 'NEEDED.*rte_' || fail "$file needs DPDK"
 done
 
+# The static library has no other global symbols, so that it collides with none.
+diff <(expected Base | awk '{ print $2 }' | sort) <(nm -g --defined-only "$libraries/libfirstmatch_rte_acl.a" |
+    awk 'NF == 3 { print $3 }' | sort) || fail "the global symbols of the static library"
+
+# The example over both libraries, with DPDK's header if it is installed. It runs without DPDK.
+here=$(dirname "$0")
+flags=(-std=c99 -pedantic "-I$here/c")
+! pkg-config --exists libdpdk 2>/dev/null || read -ra flags < <(pkg-config --cflags libdpdk)
+# Warnings of DPDK's own headers do not count.
+flags=("${flags[@]/#-I/-isystem}" -Wall -Wextra -Werror "-I$libraries/include")
+${CC:-cc} "${flags[@]}" "$here/../examples/changes.c" -o "$work/shared" "$preload"
+${CC:-cc} "${flags[@]}" "$here/../examples/changes.c" -o "$work/static" "$libraries/libfirstmatch_rte_acl.a" -lm
+LD_LIBRARY_PATH=$libraries "$work/shared" | diff "$here/examples/changes.txt" - || fail "examples/changes.c"
+"$work/static" | diff "$here/examples/changes.txt" - || fail "examples/changes.c, static"
+
 if ! command -v dpdk-test-acl >/dev/null; then
     line='!! SKIPPED: DPDK'"'"'s programs over librte_acl: there is no dpdk-test-acl (apt-get install dpdk-dev)'
     echo "$line" | tee -a "${FIRSTMATCH_SKIPPED:-/dev/null}"

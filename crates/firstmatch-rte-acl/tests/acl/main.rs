@@ -5,6 +5,7 @@
 mod beside;
 mod codes;
 mod guard;
+mod header;
 mod layers;
 mod oracle;
 mod random;
