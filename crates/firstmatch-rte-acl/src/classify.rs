@@ -36,7 +36,7 @@ impl Call {
     /// Looks every key up.
     ///
     /// # Errors
-    /// If there is no table or a pointer is null; no result is written then.
+    /// If there is no table, a pointer is null, or there is no memory for the thread's state; no result is written then.
     ///
     /// # Safety
     /// `data` must be null or lead to `num` pointers, each null or to a whole key of the context's fields. `results`
@@ -59,12 +59,12 @@ impl Call {
             return Err(Code::Invalid);
         }
         // SAFETY: the caller's promise.
-        let answered = session::with(context, version, |session| unsafe { self.answer(session) });
+        let answered = session::with(context, version, |session| unsafe { self.answer(session) })?;
         if let Some(result) = answered {
             return result;
         }
         // The thread is ending, or a signal came during a lookup: a session for this call alone.
-        let mut session = Session::new(context.table().ok_or(Code::Invalid)?);
+        let mut session = Session::new(context.table().ok_or(Code::Invalid)?)?;
         // SAFETY: as above.
         unsafe { self.answer(&mut session) }
     }

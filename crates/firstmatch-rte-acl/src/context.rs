@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::abi::{Code, MemHook, NAME_SIZE};
 use crate::counts::{COUNTER_BYTES, Counted, Gone};
 use crate::kept::{Head, Kept};
-use crate::table::{Checked, Table, reserve};
+use crate::table::{Checked, Table, reserve, reserve_small};
 use crate::{abi, eal, retired};
 
 const MAGIC: u64 = 0x6669_7273_746d_6163;
@@ -98,9 +98,10 @@ impl Rules {
     ///
     /// # Errors
     /// If there is no memory.
-    fn copy(&self) -> Result<Self, TryReserveError> {
+    fn copy(&self) -> Result<Self, Code> {
+        reserve_small()?;
         let Self { socket_id, rule_size, max_rules, hook, is_counting, .. } = *self;
-        let (kept, config) = (self.kept.copy()?, self.config.clone());
+        let (kept, config) = (self.kept.copy().map_err(|_| Code::NoMemory)?, self.config.clone());
         let (counted, leaving) = (Vec::new(), Vec::new());
         Ok(Self { socket_id, rule_size, max_rules, kept, hook, config, is_counting, counted, leaving })
     }
@@ -138,6 +139,7 @@ impl Rules {
     /// # Errors
     /// As for [`Table::build`].
     fn table(&mut self, config: &Checked) -> Result<Table, Code> {
+        reserve_small()?;
         self.kept.pack().map_err(|_| Code::NoMemory)?;
         let counters = self.counters()?;
         Table::build(&self.kept, config, self.rule_size as usize, counters)
@@ -225,7 +227,7 @@ pub(crate) fn create(name: &CStr, param: &abi::Param) -> Result<&'static Context
 /// If there is a context of this name, or no memory.
 pub(crate) fn copy(of: &Context, name: &CStr) -> Result<&'static Context, Code> {
     // The registry is locked only afterwards, because a build of the original may hold its rules for long.
-    let rules = lock(&of.rules).copy().map_err(|_| Code::NoMemory)?;
+    let rules = lock(&of.rules).copy()?;
     let mut registry = lock(&REGISTRY);
     match registry.named(compared(name)) {
         Some(_) => Err(Code::Exists),
@@ -254,6 +256,7 @@ impl Registry {
     /// # Errors
     /// If there is no memory.
     fn add(&mut self, name: &CStr, rules: Rules, algorithm: i32) -> Result<&'static Context, Code> {
+        reserve_small()?;
         self.live.try_reserve(1).map_err(|_| Code::NoMemory)?;
         let context = self.free.pop().unwrap_or_else(|| {
             self.handles += 1;
@@ -369,6 +372,7 @@ impl Context {
     pub(crate) fn build(&self, categories: u32, defs: &[abi::FieldDef], max_size: usize) -> Result<(), Code> {
         let mut own = lock(&self.rules);
         let size = own.rule_size as usize;
+        reserve_small()?;
         let config = Checked::new(categories, defs, max_size, size)?;
         // The original has destroyed its table by now, so a build that panics must leave none, either.
         let built = catch_unwind(AssertUnwindSafe(|| own.table(&config)));
@@ -389,6 +393,7 @@ impl Context {
     /// # Errors
     /// If there is no memory; no rule is removed then.
     pub(crate) fn remove(&self, is_removed: impl Fn(i32, u32) -> bool) -> Result<usize, Code> {
+        reserve_small()?;
         let removed = lock(&self.rules).remove(|head| is_removed(head.priority, head.userdata));
         removed.map_err(|_| Code::NoMemory)
     }

@@ -9,10 +9,11 @@ use std::sync::atomic::Ordering;
 
 use firstmatch_core::{KeyBuf, Match, Scratch};
 
+use crate::abi::Code;
 use crate::context::Context;
 use crate::gather::CHUNK;
 use crate::retired;
-use crate::table::Table;
+use crate::table::{Table, reserve_small};
 
 /// State of one thread for one table.
 pub(crate) struct Session {
@@ -43,12 +44,16 @@ thread_local! {
 
 impl Session {
     /// Builds the state for a table.
-    pub(crate) fn new(table: Arc<Table>) -> Self {
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub(crate) fn new(table: Arc<Table>) -> Result<Self, Code> {
+        reserve_small()?;
         let mut rows = KeyBuf::new(&table.schema);
         let _zeros = rows.push_rows(CHUNK);
         let scratches = table.engines.iter().map(|engine| engine.scratch()).collect();
         let matches = vec![None; table.engines.len() * CHUNK];
-        Self { version: table.version, table, rows, scratches, matches, keys: [std::ptr::null(); CHUNK] }
+        Ok(Self { version: table.version, table, rows, scratches, matches, keys: [std::ptr::null(); CHUNK] })
     }
 }
 
@@ -63,12 +68,15 @@ impl Sessions {
     }
 
     /// Returns the session of a context whose table has this version; `None` if there is no table any more.
+    ///
+    /// # Errors
+    /// If there is no memory for a new session.
     #[inline]
-    fn of(&mut self, context: &Context, version: u64) -> Option<&mut Session> {
+    fn of(&mut self, context: &Context, version: u64) -> Result<Option<&mut Session>, Code> {
         if self.seen != retired::count() || !self.has(context.slot, version) {
             self.renew(context, version)?;
         }
-        self.by_slot.get_mut(context.slot)?.as_deref_mut()
+        Ok(self.by_slot.get_mut(context.slot).and_then(Option::as_deref_mut))
     }
 
     #[inline]
@@ -78,21 +86,24 @@ impl Sessions {
 
     /// Drops the sessions of retired tables, and makes the session of this version unless it is there.
     #[cold]
-    fn renew(&mut self, context: &Context, version: u64) -> Option<()> {
+    fn renew(&mut self, context: &Context, version: u64) -> Result<(), Code> {
         let (now, slots) = retired::since(self.seen);
         self.seen = now;
         match slots {
             Some(slots) => slots.into_iter().for_each(|slot| self.drop_retired(slot)),
             None => (0..self.by_slot.len()).for_each(|slot| self.drop_retired(slot)),
         }
-        if !self.has(context.slot, version) {
-            let session = Session::new(context.table()?);
-            if self.by_slot.len() <= context.slot {
+        if !self.has(context.slot, version)
+            && let Some(table) = context.table()
+        {
+            let session = Session::new(table)?;
+            if let Some(more) = (context.slot + 1).checked_sub(self.by_slot.len()) {
+                self.by_slot.try_reserve(more).map_err(|_| Code::NoMemory)?;
                 self.by_slot.resize_with(context.slot + 1, || None);
             }
             self.by_slot[context.slot] = Some(Box::new(session));
         }
-        Some(())
+        Ok(())
     }
 
     /// Drops the session of a slot if its table is retired.
@@ -110,13 +121,20 @@ impl Sessions {
 /// Runs a body with this thread's session for a context.
 ///
 /// Returns `None` if there is no table any more, the thread is ending, or a signal came during a lookup.
+///
+/// # Errors
+/// If there is no memory for a new session.
 #[inline]
-pub(crate) fn with<R>(context: &Context, version: u64, body: impl FnOnce(&mut Session) -> R) -> Option<R> {
-    let found = SESSIONS.try_with(|sessions| {
-        let mut sessions = sessions.try_borrow_mut().ok()?;
-        sessions.of(context, version).map(body)
+pub(crate) fn with<R>(
+    context: &Context,
+    version: u64,
+    body: impl FnOnce(&mut Session) -> R,
+) -> Result<Option<R>, Code> {
+    let found = SESSIONS.try_with(|sessions| match sessions.try_borrow_mut() {
+        Ok(mut sessions) => sessions.of(context, version).map(|session| session.map(body)),
+        Err(_) => Ok(None),
     });
-    found.ok().flatten()
+    found.unwrap_or(Ok(None))
 }
 
 /// Returns the number of this thread's sessions, and of those looked at so far outside the shortest way.

@@ -18,11 +18,8 @@ use crate::kept::{Head, Kept};
 const FEW: usize = 8;
 /// Regions that one lookup may test in the worst case before another engine is compared.
 const MOST_TESTS: usize = 4096;
-/// Bytes of a build for each region and word, beside the engine.
-///
-/// An estimate: a build that finds less memory is refused before it begins, because a collection that cannot grow ends
-/// the process.
-const BUILD_BYTES: usize = 64;
+/// Bytes for all that is small in a function: names, configurations, one rule, lists of engines.
+const SMALL_BYTES: usize = 64 << 10;
 
 /// Checked configuration of a build.
 #[derive(Clone, Debug)]
@@ -182,13 +179,21 @@ fn lower(
     rule: &mut [u8],
 ) -> Result<Lowered, Code> {
     let count = order.iter().filter(|ordered| members.has(ordered.mask)).count();
-    reserve(count.saturating_mul(fields.words()).saturating_mul(BUILD_BYTES))?;
+    // Lists double when they grow, so that the old and the new one take up to three times the bytes of their elements:
+    // bounds, a value and a mask per word, and a rule with its range. Most rules have one region.
+    let bytes_of = |regions: usize| regions.saturating_mul(3 * (16 * fields.words() + 32));
+    let mut room = count.max(1);
+    reserve(bytes_of(room).saturating_add(SMALL_BYTES))?;
     let mut lowered = Lowered::empty(schema);
     let (mut lowering, mut regions) = (Lowering::new(fields), Regions::new(fields.words()));
     let of_engine = order.iter().filter(|ordered| members.has(ordered.mask));
     for (slot, ordered) in (0..).zip(of_engine) {
         rules.read(ordered.index as usize, rule);
         lowering.lower(rule, &mut regions)?;
+        while lowered.regions().len() + regions.len() > room {
+            room *= 2;
+            reserve(bytes_of(room))?;
+        }
         let id = RuleId::new(slot, Head::of(rule).userdata);
         let pushed = lowered.push_rule(Match { rule: id, priority: ordered.priority }, &regions);
         pushed.map_err(|_| Code::Invalid)?;
@@ -197,8 +202,22 @@ fn lower(
 }
 
 /// Checks that `bytes` bytes can be allocated.
+///
+/// A collection that cannot grow ends the process. So a function asks first for a bound of what it needs, and is refused
+/// if that is not there.
+///
+/// # Errors
+/// If they cannot.
 pub(crate) fn reserve(bytes: usize) -> Result<(), Code> {
     Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| Code::NoMemory)
+}
+
+/// Checks that the small allocations of a function can be made.
+///
+/// # Errors
+/// If they cannot.
+pub(crate) fn reserve_small() -> Result<(), Code> {
+    reserve(SMALL_BYTES)
 }
 
 /// Builds the engine for rules, within `bytes` bytes.
@@ -212,10 +231,13 @@ fn engine(lowered: &Lowered, bytes: usize) -> Result<Box<dyn Classifier>, Code> 
         let config = linear::Config { budget, ..Default::default() };
         return Ok(Box::new(linear::Linear::build(lowered, &config).map_err(code)?));
     }
+    // TupleMerge needs less.
+    let bound = bit_select::BitSelect::build_bound(lowered).saturating_add(SMALL_BYTES);
+    reserve(bound)?;
     let config = bit_select::Config { budget, ..Default::default() };
     let selected = bit_select::BitSelect::build(lowered, &config);
     let tests = selected.as_ref().map_or(usize::MAX, |engine| engine.stats().worst_tests);
-    if tests > MOST_TESTS {
+    if tests > MOST_TESTS && reserve(bound).is_ok() {
         let config = tuple::Config { budget, ..Default::default() };
         if let Ok(other) = tuple::TupleMerge::build(lowered, &config)
             && other.stats().worst_tests < tests

@@ -7,6 +7,8 @@ mod codes;
 mod guard;
 mod header;
 mod layers;
+#[cfg(target_os = "linux")]
+mod memory;
 mod oracle;
 mod random;
 mod script;

@@ -159,6 +159,15 @@ impl BitSelect {
         Self::build_within(set, config, &Visits::default(), None)
     }
 
+    /// Returns a bound on the bytes on the heap during a build, including the engine itself.
+    ///
+    /// It is twice the bytes that the worst known sets need, plus an allowance for small sets. A region of IPv4 5-tuples
+    /// counts as 2,360 bytes, because plans are compared.
+    pub fn build_bound(set: &Lowered) -> usize {
+        let key_words = set.schema().words().len() + set.regions().ternary_words().len();
+        set.regions().len() * (32 * key_words + 2200) + (16 << 10)
+    }
+
     /// Builds the engine within a cap on region visits, with the roots `like` if they serve.
     ///
     /// They serve while a lookup costs hardly more than when they were chosen. A build that keeps them takes a fraction
@@ -299,12 +308,8 @@ impl BaseEngine for BitSelect {
         Self::build_within(set, &config, how.visits, like)
     }
 
-    /// Returns twice the bytes that the worst known sets need, plus an allowance for small sets.
-    ///
-    /// A region of IPv4 5-tuples counts as 2,360 bytes, because plans are compared.
     fn build_bytes(set: &Lowered, _is_forced: bool) -> usize {
-        let key_words = set.schema().words().len() + set.regions().ternary_words().len();
-        set.regions().len() * (32 * key_words + 2200) + (16 << 10)
+        Self::build_bound(set)
     }
 
     fn largest_scratch(_schema: &Schema) {}
