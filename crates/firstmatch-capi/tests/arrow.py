@@ -43,6 +43,8 @@ def main():
         "dport": pa.array(ports, pa.uint16()),
         "proto": pa.array([6] * ROWS, pa.uint8()),
         "comment": pa.array(["x"] * ROWS),
+        "site": pa.array(["x", "y"] * (ROWS // 2)).dictionary_encode(),
+        "later": pa.nulls(ROWS),
     }
     batch = pa.StructArray.from_arrays(list(columns.values()), list(columns))
     wanted = [2 if port and 20 <= port <= 40 else 3 if port and 41 <= port <= 60 else None for port in ports]
@@ -51,6 +53,15 @@ def main():
         decisions.validate(full=True)
         assert decisions.field("line").to_pylist() == wanted[start:]
         assert decisions.field("mark").to_pylist() == [3 if line == 3 else 0 for line in wanted[start:]]
+    # A port that no packet has is a row without a rule, and columns of nulls stand for absent fields.
+    columns["dport"] = pa.array([70_000 if row == 9 else 30 for row in range(ROWS)], pa.int64())
+    decisions = classify(library, worker, pa.StructArray.from_arrays(list(columns.values()), list(columns)))
+    assert decisions.field("line").to_pylist() == [None if row == 9 else 2 for row in range(ROWS)]
+    assert decisions.field("outcome")[9].as_py() == 16
+    columns["dport"] = columns["sport"] = pa.nulls(ROWS)
+    absent = classify(library, worker, pa.StructArray.from_arrays(list(columns.values()), list(columns)))
+    assert absent.field("line").null_count == ROWS and set(absent.field("outcome").to_pylist()) == {2}
+    decisions = classify(library, worker, batch[9:])
     library.firstmatch_worker_free(worker)
     library.firstmatch_firewall_release(firewall)
     print(f"pyarrow: {3 * ROWS - 10} rows are decided")
