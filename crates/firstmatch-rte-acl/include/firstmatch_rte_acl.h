@@ -17,8 +17,8 @@ const char *firstmatch_acl_version(void);
 /* Returns the bytes of a context on the heap, its rules and its table; 0 for a handle that is not live. */
 size_t firstmatch_acl_bytes(const struct rte_acl_ctx *ctx);
 
-/* Removes every rule that has this priority and this user data; returns their number, or -EINVAL. rte_acl_add_rules adds
- * rules. Lookups see both after firstmatch_acl_commit. */
+/* Removes every rule that has this priority and this user data; returns their number, -EINVAL or -ENOMEM.
+ * rte_acl_add_rules adds rules. Lookups see both after firstmatch_acl_commit. */
 int firstmatch_acl_remove(struct rte_acl_ctx *ctx, int32_t priority, uint32_t userdata);
 
 /* Rules by their priority and user data. */
@@ -60,7 +60,8 @@ int firstmatch_acl_count_rules(const struct rte_acl_ctx *ctx, struct firstmatch_
 int firstmatch_acl_commit(struct rte_acl_ctx *ctx);
 
 /* Writes a sentence about the rule that decides about a key in a category. Like snprintf, it writes at most size bytes
- * with a NUL and returns the length of the whole sentence; or -EINVAL without a table or for a category above 15. */
+ * with a NUL and returns the length of the whole sentence; or -EINVAL without a table or for a category above 15, or
+ * -ENOMEM. */
 int firstmatch_acl_explain(const struct rte_acl_ctx *ctx, const uint8_t *key, uint32_t category, char *out, size_t size);
 
 #ifdef __cplusplus

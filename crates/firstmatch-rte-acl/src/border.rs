@@ -29,7 +29,8 @@ pub(crate) fn handle(body: impl FnOnce() -> Result<&'static Context, Code>) -> *
 
 /// Creates a context, or returns the one that has this name, whatever the other parameters are.
 ///
-/// It returns null with `rte_errno` EINVAL without parameters or a name, and ENOMEM for a socket that does not exist.
+/// It returns null with `rte_errno` EINVAL without parameters or a name, and ENOMEM without memory or for a socket that
+/// does not exist.
 ///
 /// # Safety
 /// `param` must be null or lead to parameters, whose name must be null or end with NUL.
@@ -152,8 +153,8 @@ pub unsafe extern "C" fn rte_acl_build(ctx: *mut Context, cfg: *const Config) ->
 /// Result `categories * i + c` is the user data of the rule with the highest priority in category `c` that matches key
 /// `i`, or 0.
 ///
-/// It returns `-EINVAL` unless `categories` is 1 or a multiple of 4 up to 16, or without a table; no result is written
-/// then.
+/// It returns `-EINVAL` unless `categories` is 1 or a multiple of 4 up to 16, or without a table, and `-ENOMEM` if this
+/// thread's state for a new table cannot be allocated; no result is written then.
 ///
 /// # Safety
 /// `ctx` must be null or a handle of this library. `data` must lead to `num` pointers, each null or to a key whose

@@ -8,7 +8,7 @@ use firstmatch_core::KeyBuf;
 use crate::abi::{Code, MAX_CATEGORIES, RuleName, RuleResults, status};
 use crate::border::handle;
 use crate::context::{self, Context, find, lock};
-use crate::table::parts_of;
+use crate::table::{parts_of, reserve_small};
 
 /// Returns the name and version of this library; so a program can tell whose functions it calls.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
@@ -41,7 +41,7 @@ fn number(body: impl FnOnce() -> Result<usize, Code>) -> c_int {
 /// Removes every rule that has this priority and this user data; returns their number.
 ///
 /// Lookups see the change after the next `firstmatch_acl_commit` or `rte_acl_build`. It returns `-EINVAL` for a handle
-/// that is not live.
+/// that is not live, and `-ENOMEM` without memory.
 ///
 /// # Safety
 /// None is needed: a handle that is not live is refused.
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn firstmatch_acl_commit(ctx: *mut Context) -> c_int {
 /// The rule is counted from 0 in the order of addition, among the rules that the table was built of.
 ///
 /// It returns the length of the sentence, of which at most `size - 1` bytes are written. It returns `-EINVAL` without a
-/// table or for a category above 15.
+/// table or for a category above 15, and `-ENOMEM` without memory.
 ///
 /// # Safety
 /// `key` must be null or lead to a key whose fields are readable, and `out` must have room for `size` bytes.
@@ -186,6 +186,7 @@ pub unsafe extern "C" fn firstmatch_acl_explain(
         if key.is_null() || category >= MAX_CATEGORIES || out.is_null() && size > 0 {
             return Err(Code::Invalid);
         }
+        reserve_small()?;
         let mut row = KeyBuf::new(&table.schema);
         let _zeros = row.push_rows(1);
         // SAFETY: the caller's promise about the key; there is one row.
