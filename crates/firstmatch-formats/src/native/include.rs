@@ -1,8 +1,10 @@
 //! Files that sets include, with one value per line.
 
-use super::item::{self, Context, Fault};
+use super::entry::Entry;
+use super::item;
 use super::lexer::{Kind, Lexer, described};
 use super::parser::{Parser, Stop};
+use super::values::{Context, Fault};
 use crate::BOM;
 use crate::report::{Message, Span, quote};
 
@@ -43,7 +45,7 @@ impl Parser<'_> {
         let start = if text.starts_with(BOM) { BOM.len_utf8() } else { 0 };
         let mut lexer = Lexer::new(text, start);
         let (own_schema, is_single) = (self.fields.own_values, self.is_single);
-        let context = Context { only: self.only, info: None, own_schema, is_single, in_list: true };
+        let context = Context { only: self.only, info: None, own_schema, is_single, in_list: true, may_except: true };
         loop {
             if lexer.kind != Kind::Eol
                 && let Err((place, message)) = value(&mut lexer, context, &mut |entry| self.entries.push(entry))
@@ -60,11 +62,7 @@ impl Parser<'_> {
 }
 
 /// Reads the only value of a line.
-fn value(
-    lexer: &mut Lexer<'_>,
-    context: Context<'_>,
-    emit: &mut dyn FnMut(item::Entry),
-) -> Result<(), (Span, Message)> {
+fn value(lexer: &mut Lexer<'_>, context: Context<'_>, emit: &mut dyn FnMut(Entry)) -> Result<(), (Span, Message)> {
     if lexer.is_word("include") {
         return Err((lexer.span, Message::new("a file that is included includes no other").expected("a value")));
     }

@@ -80,6 +80,17 @@ impl<'t> Lexer<'t> {
         &self.text[self.span.start..self.span.end]
     }
 
+    /// Whether the current token is a number or an address.
+    pub(super) fn is_at_value(&self) -> bool {
+        let word = self.word();
+        self.kind == Kind::Word && (word.starts_with(|c: char| c.is_ascii_digit()) || word.contains([':', '.']))
+    }
+
+    /// Returns the text of a span.
+    pub(super) fn text_of(&self, span: Span) -> &'t str {
+        &self.text[span.start..span.end]
+    }
+
     /// Returns the empty span at the end of the previous token, on the current line.
     pub(super) fn before(&self) -> Span {
         Span { start: self.last_end, end: self.last_end, ..self.span }

@@ -10,6 +10,8 @@
 //!
 //! - After an address, `/` takes a prefix length (`10.0.0.0/8`) or a mask (`10.0.0.7/255.0.0.255`); after a number, it
 //!   takes a mask (`0x02/0x12`). No bit may be set outside it. `-` joins the ends of a closed range.
+//! - `except` takes values out of a range or a prefix (`10.0.0.0/8 except 10.1.0.0/16`). What is left is read as plain
+//!   ranges and prefixes.
 //! - Names stand for protocols, services, ICMP types and codes, extension headers and TCP flags. A name is an item by
 //!   itself, never the end of a range. The name of an ICMP type means its ICMP number in IPv4 packets and its ICMPv6
 //!   number in IPv6 packets. The name of an ICMP code also requires its type.
@@ -34,6 +36,8 @@
 
 mod codes;
 mod correction;
+mod entry;
+mod except;
 mod fields;
 mod flags;
 mod icmp;
@@ -52,13 +56,14 @@ mod services;
 mod set_table;
 mod sets;
 mod value;
+mod values;
 
+pub(crate) use entry::ABSENT;
 pub(crate) use fields::{ALWAYS, FieldInfo, INET, Takes};
 pub use flags::tcp_flag;
 pub(crate) use flags::written as written_flags;
 pub(crate) use icmp::{icmp_code_in, icmp_type_numbers};
 pub use icmp::{icmp_code_numbers, icmp_type_name, icmp_type_number};
-pub(crate) use item::ABSENT;
 pub use live::parse_rule;
 pub(crate) use names::ether_type_name;
 pub use names::{fragment_name, protocol_name, protocol_number};

@@ -7,9 +7,11 @@
 
 use firstmatch_core::schema::{Family, Source};
 
+use super::except::EXCEPT;
 use super::lexer::{Kind, Lexer};
 use super::parser::{Parser, Stop};
 use super::{icmp, names, services};
+use crate::Options;
 use crate::report::{Message, Span, quote};
 
 /// Operators of other languages between a field and its value, with the native sign.
@@ -40,6 +42,10 @@ impl<'t> Parser<'t> {
         match word {
             "any" | "all" | "anywhere" => {
                 return Some(follows().expected("nothing in its place: a rule without conditions is for every packet"));
+            }
+            EXCEPT => {
+                let expected = "a range or a prefix before it, in a list if `not` stands before that";
+                return Some(Message::new("`except` has no place here").expected(expected));
             }
             "or" => {
                 let expected = "`{` before the first of several values and `}` behind the last";
@@ -121,14 +127,14 @@ impl<'t> Parser<'t> {
             }
             ahead.bump();
             let from = ahead.span;
-            if !is_value(&ahead) {
+            if !ahead.is_at_value() {
                 break;
             }
             last = ahead.span;
             ahead.bump();
             if matches!(ahead.kind, Kind::Dash | Kind::Slash) {
                 ahead.bump();
-                if !is_value(&ahead) {
+                if !ahead.is_at_value() {
                     break;
                 }
                 last = ahead.span;
@@ -172,10 +178,51 @@ impl<'t> Parser<'t> {
         self.report.fault(span, || Message::new(what).expected(format!("`{{ {inner} }}`")));
         Some(span)
     }
-}
 
-/// Whether the current word is a number or an address.
-fn is_value(lexer: &Lexer<'_>) -> bool {
-    let word = lexer.word();
-    lexer.kind == Kind::Word && (word.starts_with(|c: char| c.is_ascii_digit()) || word.contains([':', '.']))
+    /// Reads values behind `!` in a list, as other languages exclude them, and notes the fault.
+    ///
+    /// `earlier` is the span of the item before, if it is the only one, and the list is not negated. The result is
+    /// false, with nothing read, where no such value stands.
+    pub(super) fn excluded(&mut self, earlier: Option<Span>) -> bool {
+        let first = self.lexer.span;
+        let (mut all, mut last) = (Vec::new(), first);
+        let mut ahead = self.lexer.clone();
+        while ahead.kind == Kind::Not {
+            ahead.bump();
+            let from = ahead.span;
+            if !ahead.is_at_value() {
+                break;
+            }
+            last = ahead.span;
+            ahead.bump();
+            if matches!(ahead.kind, Kind::Dash | Kind::Slash) {
+                ahead.bump();
+                last = ahead.span;
+                ahead.bump();
+            }
+            all.push(from.to(last).text(self.text));
+            self.lexer = ahead.clone();
+            if ahead.kind == Kind::Comma {
+                ahead.bump();
+            }
+        }
+        if all.is_empty() {
+            return false;
+        }
+        let is_last = self.lexer.kind == Kind::Close;
+        let whole = earlier.filter(|earlier| is_last && earlier.line == first.line).map(|earlier| earlier.to(last));
+        let values = if all.len() == 1 { all.remove(0).to_owned() } else { format!("{{ {} }}", all.join(", ")) };
+        let hint = earlier.map(|earlier| format!("{} {EXCEPT} {values}", earlier.text(self.text)));
+        let options = Options { max_warnings: 0, ..Options::default() };
+        let is_good = |hint: &String| super::parse(&format!("set x = {{ {hint} }}\n"), &options).is_ok();
+        match whole.zip(hint.filter(is_good)) {
+            Some((span, hint)) => {
+                self.report.fault(span, || Message::new("`!` before a value in a list").expected(format!("`{hint}`")))
+            }
+            None => self.report.fault(first.to(last), || {
+                Message::new("`!` before a value in a list").expected("`except` behind the value that contains it")
+            }),
+        };
+        true
+    }
 }

@@ -5,12 +5,14 @@
 
 use std::collections::HashMap;
 
+use super::entry::{Class, Entry, fit};
 use super::fields::{ALWAYS, Fields};
 use super::icmp::Codes;
-use super::item::{self, Class, Context, Entry, Fault, fit};
+use super::item;
 use super::lexer::{Kind, Lexer, described};
 use super::names;
 use super::set_table::Sets;
+use super::values::{Context, Fault};
 use crate::error::ParseError;
 use crate::report::{Message, Report, Span, Warnings, quote};
 use crate::{BOM, Fields as FieldChoice, Labels, Load, Options, RuleFile};
@@ -70,6 +72,8 @@ pub(super) struct Parser<'t> {
     pub(super) code_types: Vec<&'static str>,
     /// Condition that names ICMP codes.
     pub(super) codes: Option<Codes>,
+    /// Whether `not` stands before the values that are being read.
+    pub(super) is_negated: bool,
     /// Whether the rule that is being read denies packets, or its action most likely means that.
     pub(super) denies: bool,
     /// Whether the text is one rule for an existing set, not a file.
@@ -103,6 +107,7 @@ impl<'t> Parser<'t> {
             entries: Vec::new(),
             code_types: Vec::new(),
             codes: None,
+            is_negated: false,
             denies: false,
             is_single: false,
         }
@@ -279,6 +284,7 @@ impl<'t> Parser<'t> {
         self.lexer.bump();
         let mut empty = true;
         let mut faulty = false;
+        let (mut count, mut earlier) = (0, None);
         loop {
             if several && !self.seek_content() {
                 return self.unclosed(open, faulty);
@@ -299,7 +305,10 @@ impl<'t> Parser<'t> {
             }
             empty = false;
             let is_missing = self.skip_bad() && matches!(self.lexer.kind, Kind::Comma | Kind::Close | Kind::Eol);
-            let mut good = !is_missing && self.item(field, true).is_ok();
+            let start = self.lexer.span;
+            let only = earlier.filter(|_| count == 1 && !self.is_negated);
+            let mut good = !is_missing && (self.excluded(only) || self.item(field, true).is_ok());
+            (count, earlier) = (count + 1, Some(start.to(self.lexer.before())));
             if several && good && !self.seek_content() {
                 return self.unclosed(open, faulty);
             }
@@ -445,7 +454,8 @@ impl<'t> Parser<'t> {
         let (mut misfit, mut any, mut masked) = (None, false, None);
         let info = field.map(|field| self.fields.infos[field]);
         let (own_schema, is_single) = (self.fields.own_values, self.is_single);
-        let context = Context { only: self.only, info, own_schema, is_single, in_list };
+        let context =
+            Context { only: self.only, info, own_schema, is_single, in_list, may_except: in_list || !self.is_negated };
         let read = item::item(&mut self.lexer, context, &mut |mut entry| {
             match (confined, entry.family) {
                 (Some(wanted), Some(of)) if wanted != of => {

@@ -20,6 +20,7 @@ const TCP: u8 = 6;
 impl Parser<'_> {
     pub(super) fn rule(&mut self) -> Result<(), Stop> {
         self.in_body = true;
+        self.is_negated = false;
         let first = self.lexer.span;
         let before = self.report.count();
         self.conditions.clear();
@@ -178,6 +179,7 @@ impl Parser<'_> {
             if negated {
                 self.lexer.bump();
             }
+            self.is_negated = negated;
             if let Some(span) = self.other_list() {
                 return Ok(first.to(span));
             }

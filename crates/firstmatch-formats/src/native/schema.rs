@@ -1,5 +1,7 @@
 //! The directive `schema`: a preset, or the fields of the file's own schema.
 
+use super::entry::ABSENT;
+use super::except;
 use super::fields::{FieldInfo, Fields, Takes};
 use super::item;
 use super::lexer::{Kind, described};
@@ -270,7 +272,7 @@ impl<'t> Parser<'t> {
 
 /// Whether a word has a meaning in rules, so that it cannot be the name of a field.
 fn has_a_meaning(word: &str) -> bool {
-    matches!(word, "not" | "any" | item::ABSENT)
+    matches!(word, "not" | "any" | ABSENT | except::EXCEPT)
         || names::is_family(word)
         || names::protocol(word).is_some()
         || KEYWORDS.contains(&word)

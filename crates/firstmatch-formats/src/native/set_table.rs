@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::item::Entry;
+use super::entry::Entry;
 use crate::report::{FaultIndex, Span};
 
 /// Sets by name, and the definition that is being read.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::item::fit;
+use super::entry::fit;
 use super::lexer::{Kind, described};
 use super::names;
 use super::parser::{Parser, Stop};
@@ -37,6 +37,7 @@ impl<'t> Parser<'t> {
     /// Reads the name and the list of a set; `is_noted` says that a fault about the name was noted.
     fn named_set(&mut self, is_noted: bool) -> Result<(), Stop> {
         self.in_body = true;
+        self.is_negated = false;
         let before = self.report.count();
         let span = self.lexer.span;
         let name = self.set_name(is_noted);

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use super::entry::fit;
 use super::fields::FieldInfo;
-use super::item::{self, Context, Fault, fit};
+use super::item;
 use super::lexer::Lexer;
+use super::values::{Context, Fault};
 use crate::report::{Message, quote};
 use firstmatch_core::rule::Test;
 use firstmatch_core::schema::{Family, Schema};
@@ -30,8 +32,14 @@ pub fn parse_value(schema: &Schema, field: usize, text: &str) -> Result<u128, Va
     };
     let mut lexer = Lexer::new(text, 0);
     let mut found = None;
-    let context =
-        Context { only: None, info: Some(info), own_schema: schema.family().is_none(), is_single: true, in_list: true };
+    let context = Context {
+        only: None,
+        info: Some(info),
+        own_schema: schema.family().is_none(),
+        is_single: true,
+        in_list: true,
+        may_except: false,
+    };
     // The name of an ICMP type has two entries; the one of this family is meant.
     let read = item::item(&mut lexer, context, &mut |entry| {
         if found.is_none_or(|_| entry.family == schema.family()) {

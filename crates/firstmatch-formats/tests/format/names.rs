@@ -64,7 +64,7 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
         "1:25+4 `!ack` in a list, of whose values one is enough; expected flags without braces, all of which must hold",
         "2:11+4 `!ack` in a list, of whose values one is enough; expected flags without braces, all of which must hold",
         "3:14+1 `!` before a value; expected `not` behind the field: `dport not 22`",
-        "3:26+1 `!` before a value; expected `not` behind the field: `dport not 22`",
+        "3:26+3 `!` before a value in a list; expected `except` behind the value that contains it",
         "4:14+3 dport takes no TCP flags; expected the name of a service or a number up to 65535",
      ]),
     ("schema openflow\npermit tcp syn\n",

@@ -44,6 +44,9 @@ const CORRECTED: &[(&str, &str, &str)] = &[
     ("permit tcp dport [80, 443]", "permit tcp dport { 80, 443 }", ""),
     ("permit dport not [ 22 ] tcp", "permit dport not { 22 } tcp", ""),
     ("permit src (10.0.0.0/8, 192.0.2.1)", "permit src { 10.0.0.0/8, 192.0.2.1 }", ""),
+    // Excluded values.
+    ("permit src { 192.168.0.0/16, !192.168.10.0 }", "permit src { 192.168.0.0/16 except 192.168.10.0 }", ""),
+    ("permit dport { 1-99, !22, !80-81 }", "permit dport { 1-99 except { 22, 80-81 } }", "permit dport { 1-21, 23-79, 82-99 }"),
     // Operators.
     ("permit tcp dport eq 80", "permit tcp dport 80", ""),
     ("permit tcp dport = 80", "permit tcp dport 80", ""),

@@ -84,6 +84,14 @@ impl Head {
     }
 }
 
+/// Part of a value with exceptions: the whole must hold its parts, and more than them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Elsewhere,
+    Whole,
+    Part,
+}
+
 /// Sentence so far, and constraints of its words on the next ones.
 ///
 /// Where no word fits, the way there is taken back.
@@ -104,6 +112,8 @@ struct State {
     takes: Option<Takes>,
     /// Field of the condition.
     field: Token,
+    /// Part of a value with exceptions that is being drawn.
+    place: Place,
     family: Option<String>,
 }
 
@@ -132,6 +142,7 @@ impl<'g> Drawer<'g> {
             confined: false,
             takes: None,
             field: String::new(),
+            place: Place::Elsewhere,
             family: None,
         };
         let Some(Expr::Repeated(line)) = self.grammar.production("file") else { panic!("a file is lines") };
@@ -168,6 +179,11 @@ impl<'g> Drawer<'g> {
                         state.takes = Some(kinds[self.random.below(kinds.len())]);
                     }
                     state.in_body |= name == "rule" || name == "set";
+                    state.place = match name.as_str() {
+                        "but" => Place::Whole,
+                        "ipv4" | "ipv6" | "mac" | "number" => Place::Part,
+                        _ => state.place,
+                    };
                     let drawn = self.draw(expr, state, name)?;
                     let ended = match name.as_str() {
                         "set" => State { sets: drawn.sets + 1, takes: None, ..drawn },
@@ -180,6 +196,7 @@ impl<'g> Drawer<'g> {
                         }
                         "condition" => State { takes: None, family: None, ..drawn },
                         "item" => State { family: None, ..drawn },
+                        "but" => State { family: None, place: Place::Elsewhere, ..drawn },
                         _ => drawn,
                     };
                     Some(ended)
@@ -281,17 +298,31 @@ impl<'g> Drawer<'g> {
             "NUMBER" if behind.starts_with('f') && state.named < OWN.len() && takes.is_none() => {
                 OWN[state.named].0.to_owned()
             }
-            "NUMBER" if behind == "/" && is_address(&state) => "32".to_owned(),
+            "NUMBER" if behind == "/" && is_address(&state) => {
+                // A whole has several values, a part one.
+                let is = |text| state.tokens.iter().rev().nth(1).is_some_and(|token| token.contains(text));
+                match (state.place, state.tokens.iter().rev().nth(1).is_some_and(|token| token.len() == 17)) {
+                    (Place::Whole, _) if is(".") => "16",
+                    (Place::Part, true) => "48",
+                    (Place::Part, _) if is("::") => "128",
+                    _ => "32",
+                }
+                .to_owned()
+            }
             "NUMBER" if matches!(takes?, Takes::Ip | Takes::Ipv4) => return None,
+            "NUMBER" if state.place == Place::Part => ["2", "0x2"][self.random.below(2)].to_owned(),
             // These are both a range from 1 and a mask around it.
             "NUMBER" if matches!(behind, "-" | "/") => ["3", "0x3"][self.random.below(2)].to_owned(),
             "NUMBER" => ["1", "0X1", "0x1"][self.random.below(3)].to_owned(),
             "IPV4" if behind == "/" => "255.255.0.0".to_owned(),
-            "IPV4" if matches!(takes?, Takes::Ip | Takes::Ipv4) && of("ipv4") => "10.1.0.0".to_owned(),
+            "IPV4" if matches!(takes?, Takes::Ip | Takes::Ipv4) && of("ipv4") => {
+                at(&state, ["10.1.0.0", "10.1.255.255", "10.1.0.7"]).to_owned()
+            }
             "IPV6" if behind == "/" => "ffff::".to_owned(),
-            "IPV6" if takes? == Takes::Ip && of("ipv6") => "2001::".to_owned(),
+            "IPV6" if takes? == Takes::Ip && of("ipv6") => at(&state, ["2001::", "2001::ffff", "2001::7"]).to_owned(),
             "MAC" if takes? == Takes::Mac => {
-                if behind == "/" { "ff:ff:ff:ff:ff:ff" } else { "02:00:00:01:00:00" }.to_owned()
+                let macs = ["02:00:00:01:00:00", "02:00:00:01:00:ff", "02:00:00:01:00:07"];
+                if behind == "/" { "ff:ff:ff:ff:ff:ff" } else { at(&state, macs) }.to_owned()
             }
             "WORD" => match takes? {
                 Takes::Protocol => "tcp".to_owned(),
@@ -369,6 +400,15 @@ fn only(state: &State) -> Option<&str> {
 /// Returns the words of the line so far, the last first.
 fn line(state: &State) -> impl Iterator<Item = &Token> {
     state.tokens.iter().rev().take_while(|token| *token != "\n")
+}
+
+/// Returns the first value, the last one of a whole, or the one of a part.
+fn at<'v>(state: &State, [first, last, part]: [&'v str; 3]) -> &'v str {
+    match state.place {
+        Place::Part => part,
+        Place::Whole if state.tokens.last().is_some_and(|token| token == "-") => last,
+        _ => first,
+    }
 }
 
 /// Whether an address stands before the `/`.

@@ -149,6 +149,7 @@ fn slip(tokens: &mut Vec<Token>, random: &mut Rng) {
         "syn",
         "established",
         "absent",
+        "except",
         "include",
         "label",
         "audit",
