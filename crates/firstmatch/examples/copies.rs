@@ -1,4 +1,4 @@
-//! A classifier on several cores: `cargo run -p firstmatch --example copies -- RULES CAPTURE [WORKERS]`
+//! A classifier on several cores: `cargo run -p firstmatch -F captures,plane --example copies -- RULES CAPTURE [WORKERS]`
 #![expect(clippy::print_stderr, reason = "it is a program")]
 
 use std::sync::{Arc, Mutex, PoisonError};

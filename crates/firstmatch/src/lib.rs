@@ -62,7 +62,18 @@
 //! # Experts
 //!
 //! Everything here is made of three crates that are re-exported whole: [`core`] (rules, engines, live rules),
-//! [`formats`] (rule formats) and [`net`] (header parsing and, with its features, captures).
+//! [`formats`] (rule formats) and [`net`] (header parsing).
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `captures` | `net::source`: captures, traces and tables of header fields from files |
+//! | `json` | `formats::json`: rules and policy as JSON |
+//! | `plane` | `net::plane`: threads that carry packets through stages |
+//! | `systems` | `net::systems`: planes over engines; with it `plane` |
 #![deny(unsafe_code)]
 
 pub use firstmatch_core as core;

@@ -1,5 +1,9 @@
 //! The first tier as its users meet it: decisions equal the oracle's, beside updates and rebuilds too.
 
+#[cfg(all(feature = "captures", feature = "json", feature = "plane", feature = "systems"))]
+#[path = "firewall/guide.rs"]
+mod guide;
+
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
