@@ -321,6 +321,11 @@ impl UpdateError {
         matches!(self.kind, UpdateErrorKind::Overlay { .. })
     }
 
+    /// Whether a rebuild could not be installed, because a later one has been begun or installed.
+    pub fn is_overtaken(&self) -> bool {
+        matches!(self.kind, UpdateErrorKind::OldRebuild)
+    }
+
     /// Whether a batch in progress was the reason.
     ///
     /// The same change may succeed as soon as the batch has ended.

@@ -40,7 +40,7 @@ impl Explanation {
         let mut worker = Worker::without_counters(&firewall.inner);
         let decision = worker.decide(&headers);
         let rule = decision.rule.and_then(|id| {
-            let writer = firewall.inner.writer.try_lock().ok()?;
+            let writer = firewall.inner.writer.try_lock()?;
             firewall.inner.text_of(&writer, id)
         });
         let asked = firewall.inner.handle.schemas().iter().flat_map(Schema::fields);

@@ -1,6 +1,6 @@
 //! The handle.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use firstmatch_core::live::{self, Count, RuleCounters, Writer};
 use firstmatch_core::rule::{Rule, RuleId, RuleSet};
@@ -8,7 +8,7 @@ use firstmatch_core::{Diagnostic, Policy, Schema, Stats};
 use firstmatch_formats::{Labels, Options, write};
 use firstmatch_net::wire::{Batch, Config as WireConfig, LinkType, parse};
 
-use crate::rebuild::{self, Rebuilder};
+use crate::rebuild::{Rebuilder, Rebuilt};
 use crate::{Builder, Error, Explanation, Rebuilds, Update, Worker};
 
 /// Rules in service: the handle that gives workers, updates and answers to questions. Clones share everything.
@@ -23,7 +23,7 @@ pub struct Firewall {
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(crate) writer: Arc<Mutex<Writer>>,
+    pub(crate) writer: Arc<Rebuilt>,
     pub(crate) handle: live::Handle,
     pub(crate) policy: Policy,
     pub(crate) options: Options,
@@ -77,7 +77,7 @@ impl Firewall {
         };
         let (_, writer) = live::open(rules, config)?;
         let (handle, counters) = (writer.handle(), counters.then(|| writer.counters()));
-        let writer = Arc::new(Mutex::new(writer));
+        let writer = Arc::new(Rebuilt::new(writer));
         let rebuilder = (rebuilds == Rebuilds::Thread).then(|| Rebuilder::start(&writer));
         let inner = Inner { writer, handle, policy, options, batch, counters, rebuilder, warnings };
         Ok(Self { inner: Arc::new(inner), labels: Arc::default() })
@@ -272,6 +272,8 @@ impl Firewall {
     /// Rebuilds the engine for the current rules, on this thread, beside workers. Returns the number of rebuilds so
     /// far.
     ///
+    /// It waits while another thread rebuilds, the handle's own included.
+    ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
     /// firewall.rebuild()?;
@@ -281,7 +283,7 @@ impl Firewall {
     /// # Errors
     /// If no engine keeps the limits any more; the old one stays.
     pub fn rebuild(&self) -> Result<u64, Error> {
-        rebuild::run(&self.inner.writer)
+        self.inner.writer.rebuild()
     }
 
     /// Gives all rules new priorities in the same order, so that there is room between any two of them again.
@@ -302,9 +304,9 @@ impl Firewall {
 }
 
 impl Inner {
-    /// Locks the writer. A transaction that panicked has left nothing behind, because the next one undoes it.
+    /// Locks the writer.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writer.lock()
     }
 
     /// Returns a live rule as text.

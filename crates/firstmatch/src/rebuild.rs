@@ -7,6 +7,47 @@ use firstmatch_core::live::Writer;
 
 use crate::Error;
 
+/// Writer of a firewall, and the turn of whoever rebuilds.
+///
+/// A rebuild that another one overtakes cannot be installed. So rebuilds run one after another, each for the rules at
+/// its begin, while the writer is locked only at both ends of them.
+#[derive(Debug)]
+pub(crate) struct Rebuilt {
+    writer: Mutex<Writer>,
+    turn: Mutex<()>,
+}
+
+impl Rebuilt {
+    pub(crate) fn new(writer: Writer) -> Self {
+        Self { writer: Mutex::new(writer), turn: Mutex::new(()) }
+    }
+
+    /// Locks the writer. A transaction that panicked has left nothing behind, because the next one undoes it.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the writer unless another thread has locked it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Writer>> {
+        self.writer.try_lock().ok()
+    }
+
+    /// Rebuilds on this thread, once the rebuilds of other threads are done.
+    pub(crate) fn rebuild(&self) -> Result<u64, Error> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let job = self.lock().begin_rebuild();
+            let rebuilt = job.run()?;
+            match self.lock().install(rebuilt) {
+                Ok(retired) => return Ok(retired.epoch()),
+                // New priorities came with engines of their own.
+                Err(error) if error.is_overtaken() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
 /// Handle to a thread that rebuilds when a rebuild is due. The thread ends when the handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Rebuilder(Arc<Signal>);
@@ -27,7 +68,7 @@ enum Wanted {
 
 impl Rebuilder {
     /// Starts the thread, which keeps the writer alive only while it rebuilds.
-    pub(crate) fn start(writer: &Arc<Mutex<Writer>>) -> Self {
+    pub(crate) fn start(writer: &Arc<Rebuilt>) -> Self {
         let signal = Arc::new(Signal::default());
         let (own, writer) = (Arc::clone(&signal), Arc::downgrade(writer));
         let work = move || {
@@ -35,7 +76,7 @@ impl Rebuilder {
                 let Some(writer) = writer.upgrade() else { break };
                 // If no engine fits any more, the old one stays in service; the next commit that makes a rebuild due
                 // tries again.
-                let _: Result<u64, Error> = run(&writer);
+                let _: Result<u64, Error> = writer.rebuild();
             }
         };
         // Without a thread nothing is rebuilt: once the overlay is full, changes are refused with an error that names
@@ -78,13 +119,4 @@ impl Signal {
         }
         goes_on
     }
-}
-
-/// Rebuilds on this thread; the writer is locked only to begin and to install.
-pub(crate) fn run(writer: &Mutex<Writer>) -> Result<u64, Error> {
-    let lock = || writer.lock().unwrap_or_else(PoisonError::into_inner);
-    let job = lock().begin_rebuild();
-    let rebuilt = job.run()?;
-    let retired = lock().install(rebuilt)?;
-    Ok(retired.epoch())
 }

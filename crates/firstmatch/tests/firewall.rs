@@ -412,6 +412,28 @@ fn a_rebuild_that_is_due_runs_once() {
     assert_eq!(epoch(), 1, "nothing has made another due");
 }
 
+/// Rebuilds that several threads ask for, beside new priorities and the handle's own thread, come one after another.
+#[test]
+fn rebuilds_wait_for_each_other() {
+    let rules: String = (0..40).map(|port| format!("permit tcp dport {port}\n")).collect();
+    let firewall = Firewall::from_text(&rules).expect("good rules");
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| (0..20).for_each(|_| _ = firewall.rebuild().expect("no limit")));
+        }
+        for _ in 0..20 {
+            let mut update = firewall.update();
+            (0..60).for_each(|_| _ = update.append("deny udp").expect("it fits"));
+            if let Err(error) = update.commit() {
+                assert!(error.needs_rebuild(), "{error}");
+            }
+            firewall.renumber().expect("no limit");
+        }
+    });
+    let epoch = firewall.engines().iter().map(|engine| engine.epoch).max().expect("an engine");
+    assert!(epoch >= 60, "{epoch}");
+}
+
 /// Every engine that has a name serves rules that change while another thread looks up: a batch has the answers of its
 /// generation, before a rebuild and after.
 #[test]
