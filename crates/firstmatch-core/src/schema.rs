@@ -107,7 +107,9 @@ pub struct Word {
     ///
     /// In the top word of an optional field this is the value for absent.
     pub max: u32,
-    /// Mask of the bits that a value of this word may set.
+    /// Mask of the bits that a value of this word may set; a mask, not their number.
+    ///
+    /// For example, it is 0x1_FFFF for a port, whose word has 16 bits and one more for the value of absent ports.
     pub bits: u32,
     /// Value of the word when the field is absent, in the top word of an optional field.
     ///
