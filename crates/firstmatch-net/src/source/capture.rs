@@ -197,7 +197,7 @@ impl Capture {
         if header.version_major != PCAP_MAJOR {
             let (major, minor) = (header.version_major, header.version_minor);
             let what = format!("this is version {major}.{minor} of the pcap format; expected version {PCAP_MAJOR}");
-            return Err(SourceError::stream(&self.reader.name, what));
+            return Err(self.reader.error(what));
         }
         window.consume(PCAP_HEADER);
         let number = header.network.0.cast_unsigned();

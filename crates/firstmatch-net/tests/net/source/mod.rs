@@ -287,7 +287,10 @@ fn other_major_versions_are_refused() {
         bytes[minor] = 3;
         assert_eq!(read(&bytes, 999), Ok((packets_of(&frames()), None, None)), "another minor version");
         bytes[major] = 3;
-        assert_eq!(refused(&bytes), "test: this is version 3.3 of the pcap format; expected version 2");
+        assert_eq!(
+            refused(&bytes),
+            "test: packet 1 at byte 0: this is version 3.3 of the pcap format; expected version 2"
+        );
     }
     for big in [false, true] {
         let (Ng { mut bytes, .. }, packets) = pcapng(big);
