@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches real captures for tests/captures.rs into a folder (target/captures unless told otherwise), from package
+# Fetches real captures for tests/net/captures.rs into a folder (target/captures unless told otherwise), from package
 # registries, each through its ordinary client: Debian's source package tcpdump, the crate pcap-parser, the Go module
 # gopacket. Captures that are there already are kept; a source whose client is not installed is skipped, loudly.
 #

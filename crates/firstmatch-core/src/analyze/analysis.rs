@@ -72,7 +72,7 @@ pub(super) const SHARED: u64 = 1 << 63;
 /// Analysis of a rule set.
 ///
 /// # Invariants
-/// - Every answer is that of brute force (`brute_force_agrees` in `tests/analyze.rs`).
+/// - Every answer is that of brute force (`brute_force_agrees` in `tests/harness/analyze.rs`).
 /// - All rules that are found can be removed together without changing a verdict (same test).
 #[derive(Clone, Debug)]
 pub struct Analysis<'s> {

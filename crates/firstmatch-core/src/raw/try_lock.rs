@@ -13,7 +13,7 @@ use super::sync::{AtomicBool, UnsafeCell};
 ///
 /// # Invariants
 ///
-/// - At most one guard exists at a time (`tests/model.rs`).
+/// - At most one guard exists at a time (`tests/harness/model.rs`).
 #[derive(Debug)]
 pub(crate) struct TryLock<T> {
     is_locked: AtomicBool,

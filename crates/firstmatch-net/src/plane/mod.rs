@@ -23,7 +23,7 @@
 //! | field-pipelined (Pnpf, Shaikot 5.6) | input, one for each field, output | each stage to the next |
 //! | Storm (section 3) | caches, full classifiers, one updater | hits leave the caches; misses go on by [`Dispatch::Lane`]; samples and evolved rules take lossy links, the latter back to the caches |
 //!
-//! The module `systems` builds such planes from engines, and `tests/systems/form.rs` has each form with real lookups.
+//! The module `systems` builds such planes from engines, and `tests/net/systems/form.rs` has each form with real lookups.
 //! State shared by an `Arc` that each factory clones can replace a ring to an earlier stage. Storm's dynamic assignment
 //! and Pnpf's [`Controller`] set the number of [active](Control::set_active) workers, by the messages
 //! [queued](Control::queued). A stage that gathers packets sends them on when it is [idle](Work::idle).
@@ -64,7 +64,7 @@
 //! # Invariants
 //!
 //! - Accepted packets are delivered or lost, if every stage sends on each packet once and reports the packets that it
-//!   has [kept](Work::kept) (`tests/plane/passage.rs`, `tests/plane/fault.rs`, `tests/plane/gather.rs`).
+//!   has [kept](Work::kept) (`tests/net/plane/passage.rs`, `tests/net/plane/fault.rs`, `tests/net/plane/gather.rs`).
 //! - Links that wait lead to later stages, so full rings never wait for each other in a circle
 //!   (`PlaneBuilder::check`).
 //! - A stage ends only after all earlier stages that send to it, so a ring is empty when it is closed for good

@@ -46,9 +46,9 @@
 //!
 //! # Invariants
 //! - Boxes answer only batches that saw the boxes' version of the rules at their start
-//!   (`boxes_of_an_old_version_answer_nothing` in `tests/systems/shared.rs`).
+//!   (`boxes_of_an_old_version_answer_nothing` in `tests/net/systems/shared.rs`).
 //! - A lookup neither allocates nor frees, because the updater keeps all boxes that it made
-//!   (`lookups_by_shared_boxes_allocate_nothing` in `tests/allocation.rs`).
+//!   (`lookups_by_shared_boxes_allocate_nothing` in `tests/net/allocation.rs`).
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

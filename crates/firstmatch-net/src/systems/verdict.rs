@@ -8,7 +8,7 @@
 //! Boxes grow to the hull of their samples. For the maker of boxes, all rules of an action are one rule.
 //!
 //! # Invariants
-//! - An answer from a box is the verdict under the rules at the start of the batch (`tests/systems/verdict.rs`).
+//! - An answer from a box is the verdict under the rules at the start of the batch (`tests/net/systems/verdict.rs`).
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

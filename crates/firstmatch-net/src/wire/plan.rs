@@ -11,7 +11,7 @@
 //!
 //! # Invariants
 //!
-//! - A common frame gets the row, the schema and the outcome that [`parse_frame`] would give it (`tests/fast.rs`, and
+//! - A common frame gets the row, the schema and the outcome that [`parse_frame`] would give it (`tests/net/fast.rs`, and
 //!   the fuzz target `frames`).
 
 use firstmatch_core::schema::Family;
