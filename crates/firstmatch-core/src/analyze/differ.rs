@@ -195,6 +195,9 @@ impl Differ<'_> {
 
     /// Compares the packets that one set alone classifies, then leaves the keys of packets that both classify.
     fn compare_unknown(&mut self, list: usize) {
+        if self.sides[0].keys == KeySpace::Any {
+            return;
+        }
         let needed = [0, 1].map(|side| self.sides[side].needed(list));
         let fragments = [0, 1].map(|side| self.sides[side].fragments);
         let schema = &self.sides[0].lists[list].schema;
@@ -203,9 +206,6 @@ impl Differ<'_> {
             if is_read && (needed[0] != needed[1] || fragments[0] != fragments[1]) {
                 self.needs_differ.push(list);
             }
-            return;
-        }
-        if self.sides[0].keys == KeySpace::Any {
             return;
         }
         let mut both_classify_later = true;
@@ -225,16 +225,15 @@ impl Differ<'_> {
 
     /// Adds packets that hide fields, if the set that classifies them gives them another verdict than the other set.
     fn ask_one_sided(&mut self, list: usize, side: usize, hiding: &Hiding, [needed, others]: [&[bool]; 2]) {
+        let is_same = |of: &OneSided| (of.schema, of.side, of.packets) == (list, side, hiding.name);
+        if self.one_sided.iter().any(is_same) {
+            return;
+        }
         let unknown = self.sides[1 - side].unknown;
         match self.sides[side].other_verdict(list, hiding, needed, unknown) {
             Classified::None => {}
             Classified::Undecided => self.undecided += 1,
             Classified::Found { rank, packet } => {
-                let known: Vec<&OneSided> =
-                    self.one_sided.iter().filter(|of| (of.schema, of.side) == (list, side)).collect();
-                if known.iter().any(|of| of.packets == hiding.name) {
-                    return;
-                }
                 let own = rank.map_or(self.sides[side].default, |rank| self.sides[side].verdict(rank));
                 let rule = rank.map(|rank| self.sides[side].rules[rank as usize].id);
                 let verdicts = if side == 0 { [own, unknown] } else { [unknown, own] };

@@ -98,10 +98,11 @@ impl Analysis<'_> {
     pub fn check(mut self) -> Report {
         let never: Vec<Option<Finding>> = (0..self.rules.len() as u32).map(|rank| self.shadowed(rank)).collect();
         let mut stays = vec![false; self.rules.len()];
+        let needed: Vec<Vec<bool>> = (0..self.lists.len()).map(|list| self.needed(list)).collect();
         loop {
             let mut found = self.find(never.clone(), &stays);
             // Rules that are kept make others needed, so that all are asked about once more.
-            if !self.keep(&mut stays) {
+            if !self.keep(&needed, &mut stays) {
                 for (finding, &stays) in found.iter_mut().zip(&stays) {
                     finding.iter_mut().for_each(|finding| finding.must_stay = stays);
                 }
@@ -113,23 +114,19 @@ impl Analysis<'_> {
 
     /// Adds to `stays` removed rules without which packets would be classified and get another verdict.
     ///
-    /// Returns whether it adds some. Those are all removed rules that test a field which such packets hide.
-    fn keep(&mut self, stays: &mut [bool]) -> bool {
+    /// `needed` are the fields that all rules need, by list. Returns whether it adds some. Those are all removed rules that test a field which such packets hide.
+    fn keep(&mut self, needed: &[Vec<bool>], stays: &mut [bool]) -> bool {
         let mut has_more = false;
-        let removed = self.removed.clone();
-        for list in 0..self.lists.len() {
+        for (list, all) in needed.iter().enumerate() {
             let rest = self.needed(list);
-            self.removed.fill(false);
-            let all = self.needed(list);
-            self.removed.clone_from(&removed);
-            if rest == all {
+            if rest == *all {
                 continue;
             }
-            for hiding in self.classified_alone(list, &rest, (&all, self.fragments)) {
+            for hiding in self.classified_alone(list, &rest, (all, self.fragments)) {
                 if matches!(self.other_verdict(list, &hiding, &rest, self.unknown), Classified::None) {
                     continue;
                 }
-                for (rank, rule) in self.rules.iter().enumerate().filter(|(rank, _)| removed[*rank]) {
+                for (rank, rule) in self.rules.iter().enumerate().filter(|(rank, _)| self.removed[*rank]) {
                     let tested = tested_fields(std::iter::once(*rule), &self.lists[list].schema);
                     if hiding.fields.iter().any(|&field| tested[field]) && !stays[rank] {
                         (stays[rank], has_more) = (true, true);

@@ -1,10 +1,9 @@
 //! Packets that one of two rule sets classifies while they are unknown to the other.
 
-use super::analysis::{Analysis, cover};
+use super::analysis::Analysis;
 use super::cover::Cover;
 use super::hidden::{Hiding, UPPER, absent};
 use super::piece::{Piece, and};
-use super::possible::Possible;
 use crate::policy::{Fragments, Verdict};
 use crate::rule::FieldValues;
 
@@ -21,9 +20,10 @@ pub(super) enum Classified {
 }
 
 impl Analysis<'_> {
-    /// Returns the sorts of packets of a list that are unknown to `unknown` but classified here.
+    /// Returns the sorts of packets of a list that are classified here but unknown to another set.
     ///
-    /// `needed` and `unknown` are the fields that each side needs, and the fragments that the other side classifies.
+    /// `needed` are the fields that are needed here. `others` are those that the other set needs, which treats fragments
+    /// as `fragments` says.
     pub(super) fn classified_alone(
         &self,
         list: usize,
@@ -56,13 +56,21 @@ impl Analysis<'_> {
         needed: &[bool],
         verdict: Verdict,
     ) -> Classified {
-        let possible = &self.possible(list, self.fragments, needed, hiding.has_more_routing);
         let words = self.lists[list].schema.words();
         let mut all: Vec<Piece> = words.iter().map(|word| Piece::interval(0, word.max)).collect();
         for &(word, piece) in &hiding.confined {
             let Some(both) = all[word].and(piece) else { return Classified::None };
             all[word] = both;
         }
+        let possible = self.possible(list, self.fragments, needed, hiding.has_more_routing);
+        let own = std::mem::replace(&mut self.lists[list].possible, possible);
+        let answer = self.find_other(list, hiding, &all, verdict);
+        self.lists[list].possible = own;
+        answer
+    }
+
+    /// Searches for a possible packet of a box whose verdict is not `verdict`.
+    fn find_other(&mut self, list: usize, hiding: &Hiding, all: &[Piece], verdict: Verdict) -> Classified {
         let count = self.rules.len() as u32;
         let mut is_undecided = false;
         for rank in 0..=count {
@@ -70,13 +78,13 @@ impl Analysis<'_> {
             if own == verdict || rank < count && self.removed[rank as usize] {
                 continue;
             }
-            let boxes = if rank < count { self.boxes(list, rank) } else { vec![all.clone()] };
-            for of in boxes.iter().filter_map(|of| and(of, &all)) {
-                match self.free_of(list, &of, rank, possible) {
+            let boxes = if rank < count { self.boxes(list, rank) } else { vec![all.to_vec()] };
+            for of in boxes.iter().filter_map(|of| and(of, all)) {
+                match self.cover(list, &of, rank, None) {
                     Cover::Covered => {}
                     Cover::Undecided => is_undecided = true,
                     Cover::Free(mut key) => {
-                        possible.settle(&mut key, &of);
+                        self.lists[list].possible.settle(&mut key, &of);
                         let mut packet = self.values(list, &key);
                         if !hiding.is_seen {
                             hiding.fields.iter().for_each(|&field| packet.values[field] = None);
@@ -87,15 +95,5 @@ impl Analysis<'_> {
             }
         }
         if is_undecided { Classified::Undecided } else { Classified::None }
-    }
-
-    /// Returns whether a rule before rank `below` matches every packet of a box, with the keys of `possible`.
-    fn free_of(&mut self, list: usize, of: &[Piece], below: u32, possible: &Possible) -> Cover {
-        let mut points = self.points(list, of);
-        points.iter_mut().for_each(|point| possible.repair(point, of));
-        let mut work = self.work;
-        let answer = cover(of, points, possible, &[(&self.lists[list].tree, self.among(0, below))], &mut work);
-        self.work = work;
-        answer
     }
 }
