@@ -104,7 +104,7 @@ impl Subject {
 /// It is for work on one engine: `HARNESS_ENGINES=hicuts,hypercuts cargo test -p firstmatch-core --test harness tiny`.
 const ONLY: &str = "HARNESS_ENGINES";
 
-/// Whether [`ONLY`] restricts the list, so that tests of several engines find fewer.
+/// Whether `HARNESS_ENGINES` restricts the list, so that tests of several engines find fewer.
 pub fn is_restricted() -> bool {
     std::env::var_os(ONLY).is_some()
 }
