@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use firstmatch::show;
+use firstmatch_core::Schema;
 use firstmatch_core::analyze::{self, Config, Difference, Differences, OneSided};
-use firstmatch_core::rule::{Regions, RuleId, RuleSet};
+use firstmatch_core::rule::{FieldValues, Regions, RuleId, RuleSet};
 use firstmatch_formats::Fields;
 use serde_json::{Value, json};
 
@@ -29,7 +30,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<End> {
     };
     let files = [&before, &after];
     let [one, other] = files.map(|file| (&file.file.rules, &file.file.policy));
-    if one.0.schemas() != other.0.schemas() {
+    if !analyze::comparable(one.0, other.0) {
         let fields = files.map(|file| format!("{} has {}", file.name, about(&file.file.rules)));
         bail!("rules over different fields cannot be compared: {}", fields.join(", "));
     }
@@ -101,7 +102,7 @@ fn policies(files: [&Loaded; 2], found: &Differences) -> Vec<String> {
     }
     for &schema in &found.needs_differ {
         let [one, other] = files.map(|file| {
-            let schema = &file.file.rules.schemas()[schema];
+            let schema = &found.schemas[schema];
             let tested = file.file.rules.tested_fields(schema).into_iter().zip(schema.fields());
             let names = tested.filter(|(is_tested, _)| *is_tested).map(|(_, field)| field.name());
             names.collect::<Vec<_>>().join(" ")
@@ -133,7 +134,7 @@ impl Compared<'_> {
                     writeln!(out, "  {mark} {}", clip(&self.files[side].text_of(rule), RULE_WIDTH))?;
                 }
             }
-            if let Some(schema) = self.files[0].file.rules.schema(pair.packet.family) {
+            if let Some(schema) = self.schema(&pair.packet) {
                 writeln!(out, "    {DIM}for example {}{DIM:#}", show::values(schema, &pair.packet).join("; "))?;
             }
             for region in self.regions(pair) {
@@ -178,17 +179,23 @@ impl Compared<'_> {
             None => format!("{} without a rule {}", file.name, of.verdicts[side]),
         });
         let (packets, hidden) = (of.packets, self.hidden(of).join(", "));
-        writeln!(out, "{BOLD}{packets}, which hide {hidden}: {}, then {}{BOLD:#}", sides[0], sides[1])?;
+        let which = if hidden.is_empty() { String::new() } else { format!(", which hide {hidden}") };
+        writeln!(out, "{BOLD}{packets}{which}: {}, then {}{BOLD:#}", sides[0], sides[1])?;
         if let Some(rule) = rule {
             writeln!(out, "  {} {}", ["-", "+"][of.side], clip(&file.text_of(rule), RULE_WIDTH))?;
         }
-        let schema = &file.file.rules.schemas()[of.schema];
+        let schema = &self.found.schemas[of.schema];
         writeln!(out, "    {DIM}for example {}{DIM:#}", show::values(schema, &of.packet).join("; "))
+    }
+
+    /// Returns the schema of a packet.
+    fn schema(&self, packet: &FieldValues) -> Option<&Schema> {
+        self.found.schemas.iter().find(|schema| schema.family() == packet.family)
     }
 
     /// Returns the names of the fields that packets hide and that one file needs.
     fn hidden(&self, of: &OneSided) -> Vec<&str> {
-        let fields = self.files[0].file.rules.schemas()[of.schema].fields();
+        let fields = self.found.schemas[of.schema].fields();
         of.hidden.iter().map(|&field| fields[field].name()).collect()
     }
 
@@ -213,7 +220,7 @@ impl Compared<'_> {
 
     /// Returns the regions of a pair as conditions.
     fn regions(&self, pair: &Difference) -> Vec<String> {
-        let schemas = self.files[0].file.rules.schemas();
+        let schemas = &self.found.schemas;
         let of = |(schema, regions): &(usize, Regions)| {
             regions.iter().map(|region| show::region(&schemas[*schema], &region)).collect::<Vec<_>>()
         };
@@ -232,7 +239,7 @@ impl Compared<'_> {
             let rule = of.rule.filter(|_| !is_unknown).and_then(|id| self.rule(side, id));
             json!({ "rule": rule, "verdict": of.verdicts[side].to_string(), "unknown": is_unknown })
         };
-        let schema = &self.files[0].file.rules.schemas()[of.schema];
+        let schema = &self.found.schemas[of.schema];
         json!({
             "packets": of.packets,
             "hidden": self.hidden(of),
@@ -248,7 +255,7 @@ impl Compared<'_> {
             let rule = pair.rules[side].and_then(|id| self.rule(side, id));
             json!({ "rule": rule, "verdict": pair.verdicts[side].to_string() })
         };
-        let schema = self.files[0].file.rules.schema(pair.packet.family);
+        let schema = self.schema(&pair.packet);
         let fields = schema.map_or(&[][..], |schema| schema.fields());
         json!({
             "before": side(0),

@@ -81,12 +81,12 @@ impl Firewall {
     /// If the rules are over different fields ([`Fields::All`](crate::Fields::All) gives all of them), or as
     /// [`Firewall::check`].
     pub fn diff(&self, after: &Self, regions: usize) -> Result<Differences, Error> {
-        if self.schemas() != after.schemas() {
-            return Err(Error::rule("rules over different fields cannot be compared"));
-        }
         let mut config = self.config();
         config.regions = regions;
         let [one, other] = [self, after].map(Self::copied);
+        if !analyze::comparable(&one, &other) {
+            return Err(Error::rule("rules over different fields cannot be compared"));
+        }
         Ok(analyze::diff((&one, self.policy()), (&other, after.policy()), &config)?)
     }
 

@@ -184,6 +184,20 @@ impl<'s> Analysis<'s> {
         Possible::new(schema, (self.keys != KeySpace::Any).then_some(of))
     }
 
+    /// Orders the lists as `schemas` are; of a schema that the set lacks, the list has no regions.
+    pub(super) fn arrange(&mut self, schemas: &[Schema]) {
+        let mut own = std::mem::take(&mut self.lists);
+        let of = |schema: &Schema| match own.iter().position(|list| list.schema == *schema) {
+            Some(at) => own.swap_remove(at),
+            None => {
+                let tree = Tree::build(schema.words().len(), Vec::new(), Vec::new(), &self.verdicts);
+                let (regions, possible) = (vec![0..0; self.rules.len()], Possible::new(schema, None));
+                List { schema: schema.clone(), tree, regions, possible }
+            }
+        };
+        self.lists = schemas.iter().map(of).collect();
+    }
+
     pub(super) fn verdict(&self, rank: u32) -> Verdict {
         self.rules[rank as usize].action.into()
     }

@@ -16,6 +16,7 @@ use super::piece::{Piece, and, push_box};
 use crate::error::BuildError;
 use crate::policy::{Fragments, Policy, Verdict};
 use crate::rule::{FieldValues, Regions, RuleId, RuleSet};
+use crate::schema::Schema;
 
 /// Packets on which two rule sets differ: those whose first matches are these two rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,9 +28,10 @@ pub struct Difference {
     pub verdicts: [Verdict; 2],
     /// One of the packets.
     pub packet: FieldValues,
-    /// Regions of these packets by schema, merged, if [`Config::regions`] asks for them.
+    /// Regions of these packets by index in [`Differences::schemas`], merged, if [`Config::regions`] asks for them.
     ///
-    /// They do not overlap. Together they hold just these packets, and perhaps keys that no packet has.
+    /// They do not overlap, and each holds some of these packets. Together they hold just these packets, and perhaps keys
+    /// that no packet has.
     pub regions: Vec<(usize, Regions)>,
     /// Whether there are more regions than [`Config::regions`], so that none are returned.
     pub has_more_regions: bool,
@@ -43,9 +45,9 @@ pub struct Difference {
 pub struct OneSided {
     /// Set that classifies them: 0 is the first.
     pub side: usize,
-    /// Sort of packets, in the plural; for example, `later fragments`.
+    /// Sort of packets, in the plural; for example, `later fragments`, or `IPv6 packets` if the other set has none.
     pub packets: &'static str,
-    /// Index of the schema.
+    /// Index in [`Differences::schemas`].
     pub schema: usize,
     /// Fields of the schema that the packets hide and that the other set needs.
     pub hidden: Vec<usize>,
@@ -61,6 +63,8 @@ pub struct OneSided {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Differences {
+    /// Schemas of both sets, by which other fields name them.
+    pub schemas: Vec<Schema>,
     /// Pairs of rules, in the order of the first set, each once.
     pub pairs: Vec<Difference>,
     /// Packets that only one set classifies: each sort once per schema and set.
@@ -91,13 +95,14 @@ impl Differences {
 /// Returns the pairs of rules by which two sets give some packet different verdicts.
 ///
 /// Which packets are classified depends on the fields that rules test in each family, and on [`Policy::fragments`].
-/// Packets that one set classifies are compared with the other set's verdict on unknown packets.
+/// Packets that one set classifies are compared with the other set's verdict on unknown packets. These are all packets
+/// of an address family if the other set has no schema of it.
 ///
 /// # Errors
 /// If a rule or a set exceeds a limit of [`Config::expansion`].
 ///
 /// # Panics
-/// If the sets have different schemas.
+/// If [`comparable`] says that the sets cannot be compared. Sets over [`KeySpace::Any`] must have the same schemas.
 ///
 /// ```
 /// use firstmatch_core::analyze::{Config, diff};
@@ -116,14 +121,25 @@ pub fn diff(
     after: (&RuleSet, &Policy),
     config: &Config,
 ) -> Result<Differences, BuildError> {
-    assert_eq!(before.0.schemas(), after.0.schemas(), "both sets have the same schemas");
-    let sides = [Analysis::new(before.0, before.1, config)?, Analysis::new(after.0, after.1, config)?];
-    let [one, other] = sides.each_ref().map(keys);
+    let is_same = before.0.schemas() == after.0.schemas();
+    assert!(is_same || config.keys != KeySpace::Any && comparable(before.0, after.0), "the sets can be compared");
+    let mut schemas = before.0.schemas().to_vec();
+    schemas.extend(after.0.schemas().iter().filter(|schema| !before.0.schemas().contains(schema)).cloned());
+    let mut sides = [Analysis::new(before.0, before.1, config)?, Analysis::new(after.0, after.1, config)?];
+    let has = [before.0, after.0].map(|set| schemas.iter().map(|own| set.schemas().contains(own)).collect::<Vec<_>>());
+    sides.iter_mut().for_each(|side| side.arrange(&schemas));
+    let shared = |list: usize| has.iter().all(|has| has[list]);
+    let lists: Vec<usize> = (0..schemas.len()).filter(|&list| shared(list)).collect();
+    let [one, other] = sides.each_ref().map(|side| keys(side, &lists));
     let common = align(&one, &other);
     let (most, most_regions) = (config.limits.pairs, config.regions);
     let (pairs, one_sided, needs_differ) = (BTreeMap::new(), Vec::new(), Vec::new());
     let mut differ = Differ { sides, common, pairs, one_sided, needs_differ, undecided: 0, most, most_regions };
-    for list in 0..before.0.schemas().len() {
+    for list in 0..schemas.len() {
+        if let Some(side) = (0..2).find(|&side| !has[1 - side][list]) {
+            differ.ask_family(list, side);
+            continue;
+        }
         differ.compare_unknown(list);
         differ.compare(list);
     }
@@ -136,7 +152,15 @@ pub fn diff(
         pair.regions = regions(boxes, most_regions);
         pair
     });
-    Ok(Differences { pairs: pairs.collect(), one_sided, unknown, needs_differ, undecided, work })
+    Ok(Differences { schemas, pairs: pairs.collect(), one_sided, unknown, needs_differ, undecided, work })
+}
+
+/// Whether [`diff`] can compare two sets: both are of packets of IP, with the same fields for each shared address family,
+/// or they have the same schemas.
+pub fn comparable(before: &RuleSet, after: &RuleSet) -> bool {
+    let is_ip = |set: &RuleSet| set.schemas().iter().all(hidden::is_known);
+    let agrees = |own: &Schema| after.schemas().iter().all(|other| other.family() != own.family() || other == own);
+    before.schemas() == after.schemas() || is_ip(before) && is_ip(after) && before.schemas().iter().all(agrees)
 }
 
 /// Returns boxes of several schemas as regions, merged; none if there are more than `most`.
@@ -154,12 +178,12 @@ fn regions(boxes: Vec<Located>, most: usize) -> Vec<(usize, Regions)> {
     by_list.into_iter().map(of_list).collect()
 }
 
-/// Returns a hash of each rule's verdict and regions.
-fn keys(side: &Analysis<'_>) -> Vec<u64> {
+/// Returns a hash of each rule's verdict and regions in some lists.
+fn keys(side: &Analysis<'_>, lists: &[usize]) -> Vec<u64> {
     let key = |rank: usize| {
         let mut hasher = DefaultHasher::new();
         side.verdict(rank as u32).hash(&mut hasher);
-        (0..side.lists.len()).for_each(|list| side.boxes(list, rank as u32).hash(&mut hasher));
+        lists.iter().for_each(|&list| side.boxes(list, rank as u32).hash(&mut hasher));
         hasher.finish()
     };
     (0..side.rules.len()).map(key).collect()
@@ -221,6 +245,14 @@ impl Differ<'_> {
         let is_layer3 = fragments.contains(&Fragments::Layer3) && both_classify_later;
         let fragments = if is_layer3 { Fragments::Layer3 } else { Fragments::Unknown };
         self.sides[0].lists[list].possible = self.sides[0].possible(list, fragments, &all, false);
+    }
+
+    /// Compares all packets of a family with the verdict of the other set, which has no schema of it.
+    fn ask_family(&mut self, list: usize, side: usize) {
+        let needed = self.sides[side].needed(list);
+        let hiding = Hiding::none(&self.sides[side].lists[list].schema);
+        let others = vec![false; needed.len()];
+        self.ask_one_sided(list, side, &hiding, [&needed, &others]);
     }
 
     /// Adds packets that hide fields, if the set that classifies them gives them another verdict than the other set.
@@ -345,7 +377,11 @@ impl Differ<'_> {
         let Some((_, boxes)) = self.pairs.get_mut(&ranks) else { return };
         let most = self.most_regions + 1;
         match leftover(of, &entries, most) {
-            Some(left) => boxes.extend(left.into_iter().filter(|of| !possible.is_impossible(of)).map(|of| (list, of))),
+            Some(mut left) => {
+                let work = &mut self.sides[0].work;
+                left.retain(|of| !possible.is_empty(of, work));
+                boxes.extend(left.into_iter().map(|of| (list, of)));
+            }
             None => boxes.resize(most, (list, of.to_vec())),
         }
         boxes.truncate(most);

@@ -62,6 +62,9 @@ pub struct Finding {
     /// several rules do.
     pub by: Vec<RuleId>,
     /// Packet of the rule, unless it is unmatchable.
+    ///
+    /// A rule in `by` decides it if the finding is that the rule never decides. Otherwise the rule itself does, unless a
+    /// cap ended the search.
     pub packet: Option<FieldValues>,
     /// Whether the rule must stay nevertheless, because packets that hide a field which it tests are unknown by it.
     ///
@@ -94,7 +97,8 @@ impl Analysis<'_> {
     /// Finds the rules that never decide and those that change no verdict.
     ///
     /// All rules that are found can be removed together, but for those that must stay. Rules are only called redundant
-    /// if some rule states an action, because otherwise all verdicts are the same.
+    /// if some rule states an action, because otherwise all verdicts are the same. The last rules are not if they give
+    /// every packet of a family the default verdict: such a rule states the default.
     pub fn check(mut self) -> Report {
         let never: Vec<Option<Finding>> = (0..self.rules.len() as u32).map(|rank| self.shadowed(rank)).collect();
         let mut stays = vec![false; self.rules.len()];
@@ -146,8 +150,13 @@ impl Analysis<'_> {
         }
         let has_actions = self.rules.iter().any(|rule| Verdict::from(rule.action) != Verdict::Match);
         if has_actions {
+            let mut is_end = true;
             for rank in (0..self.rules.len() as u32).rev() {
                 if found[rank as usize].is_some() || stays[rank as usize] {
+                    continue;
+                }
+                is_end &= self.repeats_default(rank);
+                if is_end {
                     continue;
                 }
                 let (answer, by) = self.redundant(rank);
@@ -163,20 +172,56 @@ impl Analysis<'_> {
         found
     }
 
+    /// Whether a rule gives all packets, or all of a family, the default verdict.
+    fn repeats_default(&self, rank: u32) -> bool {
+        let is_whole = |(list, of): (&List, Vec<Piece>)| {
+            of.iter().zip(list.schema.words()).all(|(piece, word)| *piece == Piece::interval(0, word.max))
+        };
+        let boxes = |list| self.boxes(list, rank).into_iter().map(move |of| (&self.lists[list], of));
+        self.verdict(rank) == self.default && (0..self.lists.len()).flat_map(boxes).all(is_whole)
+    }
+
     fn finding(&mut self, kind: Kind, rank: u32, mut by: Vec<u32>) -> Finding {
         by.sort_unstable();
         by.dedup();
-        let packet = (0..self.lists.len()).find_map(|list| {
-            self.boxes(list, rank).iter().find_map(|of| match self.cover(list, of, 0, None) {
-                Cover::Free(mut key) => {
-                    self.lists[list].possible.settle(&mut key, of);
-                    Some(self.values(list, &key))
-                }
-                _ => None,
-            })
-        });
+        let packet = self.example(kind, rank, &by);
         let by = by.iter().map(|&rank| self.rules[rank as usize].id).collect();
         Finding { kind, rule: self.rules[rank as usize].id, by, packet, must_stay: false }
+    }
+
+    /// Returns a packet of a rule that is decided as its finding says.
+    ///
+    /// Of a rule that never decides, one of `by` decides it, if possible one of another verdict. Of others, the rule
+    /// itself decides it, if possible before one of `by`.
+    fn example(&mut self, kind: Kind, rank: u32, by: &[u32]) -> Option<FieldValues> {
+        let mut asked: Vec<(u32, Option<u32>)> = by.iter().map(|&other| (other, Some(other))).collect();
+        if matches!(kind, Kind::Shadowed | Kind::Duplicate) {
+            asked.sort_by_key(|&(taker, _)| self.verdict(taker) == self.verdict(rank));
+        } else {
+            asked.push((rank, None));
+        }
+        asked.push((0, None));
+        asked.into_iter().find_map(|(before, other)| self.packet_of(rank, before, other))
+    }
+
+    /// Returns a packet of a rule, and of another one if asked for, that no other rule before a rank matches.
+    fn packet_of(&mut self, rank: u32, before: u32, other: Option<u32>) -> Option<FieldValues> {
+        for list in 0..self.lists.len() {
+            let others = other.map(|other| self.boxes(list, other));
+            for of in self.boxes(list, rank) {
+                let shared: Vec<Vec<Piece>> = match &others {
+                    Some(others) => others.iter().filter_map(|region| and(&of, region)).collect(),
+                    None => vec![of],
+                };
+                for of in shared {
+                    if let Cover::Free(mut key) = self.cover(list, &of, before, Some(rank)) {
+                        self.lists[list].possible.settle(&mut key, &of);
+                        return Some(self.values(list, &key));
+                    }
+                }
+            }
+        }
+        None
     }
 
     /// Returns the finding that a rule never decides, or cannot be decided about.
@@ -209,31 +254,24 @@ impl Analysis<'_> {
         (0..self.lists.len()).all(|list| self.boxes(list, one) == self.boxes(list, other))
     }
 
-    /// Returns rules that together take all packets of a rule.
+    /// Returns rules that together take all packets of a rule; one of them decides some of these.
     ///
     /// It tries at most `Limits::causes` times to leave some of them out, later rules first. If that is not enough,
     /// there may be more rules than needed; otherwise none can be left out.
     fn causes(&mut self, rank: u32) -> Vec<u32> {
-        let mut by = Vec::new();
-        for list in 0..self.lists.len() {
-            for of in self.boxes(list, rank) {
-                let among = self.among(0, rank);
-                let List { tree, .. } = &self.lists[list];
-                match tree.holder(&of, among) {
-                    Some(holder) => by.push(holder),
-                    None => tree.overlaps(&of, among, |region| {
-                        by.push(tree.rank(region));
-                        false
-                    }),
-                }
-            }
+        let mut by = self.holders(rank).unwrap_or_else(|| self.overlapping(rank));
+        // The last rule of the shortest beginning that suffices decides the packets that those before it leave.
+        let (mut from, mut to, mut tries) = (0, by.len(), 0);
+        while from < to {
+            let middle = from.midpoint(to);
+            tries += 1;
+            if self.suffice(&by[..middle], rank) { to = middle } else { from = middle + 1 }
         }
-        by.sort_unstable();
-        by.dedup();
-        // Halves at first, then single rules, because most rules of a long list are not needed.
-        let (mut step, mut tries) = (by.len().div_ceil(2), 0);
+        by.truncate(to);
+        // All others at first, then halves and single rules, because most rules of a long list are not needed.
+        let mut step = by.len().saturating_sub(1);
         while step > 0 && tries < self.limits.causes {
-            let mut end = by.len();
+            let mut end = by.len() - 1;
             while end > 0 && tries < self.limits.causes {
                 let from = end.saturating_sub(step);
                 let kept = [&by[..from], &by[end..]].concat();
@@ -245,6 +283,38 @@ impl Analysis<'_> {
             }
             step = if step == 1 { 0 } else { step.div_ceil(2) };
         }
+        by
+    }
+
+    /// Returns the first rule that holds each box of a rule, unless there is none or it decides nothing of the box.
+    fn holders(&mut self, rank: u32) -> Option<Vec<u32>> {
+        let mut by = Vec::new();
+        for list in 0..self.lists.len() {
+            for of in self.boxes(list, rank) {
+                let holder = self.lists[list].tree.holder(&of, self.among(0, rank))?;
+                let Cover::Free(_) = self.cover(list, &of, holder, None) else { return None };
+                by.push(holder);
+            }
+        }
+        by.sort_unstable();
+        by.dedup();
+        Some(by)
+    }
+
+    /// Returns the rules before a rule that overlap it.
+    fn overlapping(&self, rank: u32) -> Vec<u32> {
+        let mut by = Vec::new();
+        for list in 0..self.lists.len() {
+            let tree = &self.lists[list].tree;
+            for of in self.boxes(list, rank) {
+                tree.overlaps(&of, self.among(0, rank), |region| {
+                    by.push(tree.rank(region));
+                    false
+                });
+            }
+        }
+        by.sort_unstable();
+        by.dedup();
         by
     }
 

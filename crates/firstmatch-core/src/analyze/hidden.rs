@@ -36,6 +36,15 @@ pub(super) struct Hiding {
     pub(super) has_more_routing: bool,
 }
 
+impl Hiding {
+    /// Returns all packets of a family, none of which hides a field.
+    pub(super) fn none(schema: &Schema) -> Self {
+        let name = if schema.family() == Some(Family::Ipv6) { "IPv6 packets" } else { "IPv4 packets" };
+        let (fields, confined) = (Vec::new(), Vec::new());
+        Self { name, fields, confined, is_later: false, is_seen: true, has_more_routing: false }
+    }
+}
+
 /// Whether the sorts of packets that hide fields are known for a schema.
 pub(super) fn is_known(schema: &Schema) -> bool {
     schema.family().is_some() && schema.index_of_source(Source::Src).is_some()

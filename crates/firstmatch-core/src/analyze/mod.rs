@@ -55,6 +55,6 @@ mod tree;
 pub use analysis::{Analysis, Config, KeySpace, Limits};
 pub use cells::Sampled;
 pub use covered::{Covering, covered};
-pub use differ::{Difference, Differences, OneSided, diff};
+pub use differ::{Difference, Differences, OneSided, comparable, diff};
 pub use findings::{Finding, Kind, Report};
 pub use overlaps::{OverlapPair, Overlapping};

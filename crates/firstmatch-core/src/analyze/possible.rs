@@ -8,8 +8,9 @@
 //! its ports if these are needed. Otherwise a packet that was cut short before its ports is classified, too, and nothing
 //! is said about them.
 
+use super::cover::{Cover, Work, search};
 use super::hidden::{self, FRAGMENT_BIT, LATER, ROUTING_BIT, UPPER};
-use super::piece::{Piece, contains, holds};
+use super::piece::{Piece, contains, holds, overlap};
 use crate::policy::Fragments;
 use crate::schema::{Family, IPV6_EXTENSIONS, Schema, Source};
 
@@ -135,6 +136,13 @@ impl Possible {
     /// Whether one impossible box holds all of a box.
     pub(super) fn is_impossible(&self, of: &[Piece]) -> bool {
         self.boxes.chunks_exact(self.words).any(|impossible| holds(impossible, of))
+    }
+
+    /// Whether no packet is in a box, for certain.
+    pub(super) fn is_empty(&self, of: &[Piece], work: &mut Work) -> bool {
+        let overlapping = self.boxes.chunks_exact(self.words).filter(|impossible| overlap(impossible, of));
+        let entries: Vec<Piece> = overlapping.flatten().copied().collect();
+        search(of, &entries, work) == Cover::Covered
     }
 
     /// Changes a key of a box so that the fields that its protocol lacks are absent and the others present.

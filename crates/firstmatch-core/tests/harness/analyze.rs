@@ -188,6 +188,9 @@ fn brute_force_agrees() {
             let rule = set.get(finding.rule).expect("a rule");
             if let Some(packet) = &finding.packet {
                 assert!(rule.matches(&set.schemas()[0], packet), "{text}: {finding:?}");
+                let first = first_match(set, packet).map(|rule| rule.id).expect("it matches");
+                let is_taken = matches!(finding.kind, Kind::Shadowed | Kind::Duplicate);
+                assert!(if is_taken { finding.by.contains(&first) } else { first == rule.id }, "{text}: {finding:?}");
             }
             let of: Vec<&Rule> = all.iter().copied().filter(|rule| finding.by.contains(&rule.id)).collect();
             match finding.kind {
@@ -212,13 +215,17 @@ fn brute_force_agrees() {
             shadowed += usize::from(is_shadowed);
         }
         left.retain(|rule| !never(&all, rule));
+        let mut is_end = true;
         for rule in all.iter().rev().filter(|rule| !never(&all, rule)) {
             let without: Vec<&Rule> = left.iter().copied().filter(|other| other.id != rule.id).collect();
             let same = packets
                 .iter()
                 .all(|packet| verdict(&left, set, default, packet) == verdict(&without, set, default, packet));
-            assert_eq!(kind(rule) == Some(Kind::Redundant), same, "{text}: {rule:?}");
-            if same {
+            // Rules at the end that state the default are none.
+            let is_whole = packets.iter().all(|packet| rule.matches(&set.schemas()[0], packet));
+            is_end &= is_whole && Verdict::from(rule.action) == default;
+            assert_eq!(kind(rule) == Some(Kind::Redundant), same && !is_end, "{text}: {rule:?}");
+            if same && !is_end {
                 left = without;
                 redundant += 1;
             }
