@@ -13,7 +13,7 @@ use clap_complete::Shell;
 use firstmatch_core::live::Kind;
 use firstmatch_generate::profile::{FULL_PROFILES, PROFILES};
 
-pub(crate) use analysis::{CheckArgs, DiffArgs, ProveArgs, TestArgs, UNUSED_SET};
+pub(crate) use analysis::{CheckArgs, DiffArgs, HELD_VALUE, ProveArgs, TestArgs, UNUSED_SET};
 pub(crate) use limits::RuleLimits;
 
 use crate::engine_names;
@@ -56,13 +56,20 @@ before it, and the exit code is 2.")]
     /// Say which rule decides about a packet, which would have been next, and why another does not match
     #[command(after_help = "\
 A packet by hand:
-  PROTOCOL SRC[:PORT] > DST[:PORT] [type N] [code N] [flags FLAGS] [vlan N]
+  PROTOCOL SRC[:PORT] > DST[:PORT] [KEY VALUE]...
+The keys are type, code, flags, vlan, ttl, dscp, length, fragment (none, first or later), ext_headers (names with \
+commas between) and routing_type.
+
+A packet field by field, as `check` and `diff` print their examples:
+  FIELD VALUE, FIELD VALUE, ...; absent: FIELD, ...; unknown: FIELD, ...
 
 Examples:
   firstmatch explain edge.rules 'tcp 10.1.2.3:4040 > 192.0.2.7:443'
   firstmatch explain edge.rules 'udp [2001:db8::1]:53 > [2001:db8::2]:5353 vlan 7'
   firstmatch explain edge.rules 'icmp 10.0.0.1 > 10.0.0.2 type 8 code 0'
   firstmatch explain edge.rules 'proto 47 10.0.0.1 > 10.0.0.2' --rule 12
+  firstmatch explain edge.rules 'udp 10.1.2.3 > 192.0.2.7 fragment later ttl 1'
+  firstmatch explain edge.rules 'src 10.1.2.3, dst 192.0.2.7, proto 6; unknown: sport, dport'
   firstmatch explain edge.rules 'monday.pcapng#17'
   firstmatch explain edge.rules monday.pcapng --packet 17 --rule 12")]
     Explain(ExplainArgs),
@@ -70,12 +77,14 @@ Examples:
     #[command(after_help = "\
 Examples:
   firstmatch check edge.rules
+  firstmatch check edge.rules --only shadowed,duplicate
   firstmatch check edge.rules --fail-on unmatchable,shadowed
   firstmatch check edge.rules --json | jq '.findings[].line'
   firstmatch check edge.rules --sarif > check.sarif
 
 Every rule that is found is found for certain, and all of them can be removed together without changing a verdict. \
-Removing the last rule that tests a field changes which packets are unknown.")]
+A rule that must stay because it makes some packets unknown is found with these words. The last rules of a file may \
+state the default.")]
     Check(CheckArgs),
     /// Find the packets that two rule files give different verdicts
     #[command(after_help = "\
@@ -93,11 +102,12 @@ A case is a line, PACKET => EXPECTED, with a packet as for `explain`; `#` starts
   udp [2001:db8::1]:53 > [2001:db8::2]:5353    => mark 7
   icmp 10.0.0.1 > 10.0.0.2 type echo-request   => line 12
   proto 47 10.0.0.1 > 10.0.0.2                 => unmatched
+  tcp 10.1.2.3 > 192.0.2.7 fragment later      => unknown
 
 Examples:
   firstmatch test edge.rules edge.cases
 
-Each case that fails is explained; the exit code is then 1.")]
+Each case that fails is explained; the exit code is then 1. A file without a case is an error.")]
     Test(TestArgs),
     /// Compare built engines with the rules, at a packet of each cell that the rules tell apart or at as many as fit
     #[command(after_help = "\

@@ -43,6 +43,9 @@ pub(crate) fn run(args: &TestArgs) -> anyhow::Result<End> {
     let config = loaded.wire_config(None)?;
     let Some((name, text)) = rules::text(&args.cases)? else { return Ok(End::BadInput) };
     let Some(cases) = parse(&loaded, &config, &name, &text) else { return Ok(End::BadInput) };
+    if cases.is_empty() {
+        anyhow::bail!("{name}: no case, so that nothing is tested; expected {FORM}");
+    }
     let mut out = answer_to(false);
     let (count, mut failed) = (cases.len() as u64, 0);
     for Case { line, what, packet, expected } in cases {
@@ -112,7 +115,7 @@ fn case(loaded: &Loaded, config: &Config, line: u32, text: &str) -> anyhow::Resu
     if let Expected::Line(number) = &expected {
         anyhow::ensure!(!loaded.rules_on(*number).is_empty(), "there is no rule on line {number} of {}", loaded.name);
     }
-    let packet = by_hand(&what, config)?;
+    let packet = by_hand(&what, config, loaded)?;
     Ok(Case { line, what, packet, expected })
 }
 

@@ -135,7 +135,7 @@ impl Compared<'_> {
                 }
             }
             if let Some(schema) = self.schema(&pair.packet) {
-                writeln!(out, "    {DIM}for example {}{DIM:#}", show::values(schema, &pair.packet).join("; "))?;
+                writeln!(out, "    {DIM}for example {}{DIM:#}", show::values(schema, &pair.packet, &[]).join("; "))?;
             }
             for region in self.regions(pair) {
                 writeln!(out, "    region {region}")?;
@@ -185,7 +185,7 @@ impl Compared<'_> {
             writeln!(out, "  {} {}", ["-", "+"][of.side], clip(&file.text_of(rule), RULE_WIDTH))?;
         }
         let schema = &self.found.schemas[of.schema];
-        writeln!(out, "    {DIM}for example {}{DIM:#}", show::values(schema, &of.packet).join("; "))
+        writeln!(out, "    {DIM}for example {}{DIM:#}", show::values(schema, &of.packet, &of.hidden).join("; "))
     }
 
     /// Returns the schema of a packet.

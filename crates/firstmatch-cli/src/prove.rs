@@ -136,7 +136,7 @@ impl<'a> Proof<'a> {
             Some(rule) => self.loaded.place(rule),
             None => "no rule".to_owned(),
         };
-        let shown = show::values(self.engine.schema(), packet).join("; ");
+        let shown = show::values(self.engine.schema(), packet, &[]).join("; ");
         format!(
             "DIFFERS at packet {}: {shown}: {by} says {}, expected {}",
             thousands(self.taken),

@@ -40,14 +40,17 @@ pub fn headers(headers: &Headers, asked: SourceSet) -> Vec<String> {
     )
 }
 
-/// Returns lines about a row of fields in the same form.
-pub fn values(schema: &Schema, values: &FieldValues) -> Vec<String> {
+/// Returns lines about a row of fields in the same form; `unknown` are fields that the packet hides.
+pub fn values(schema: &Schema, values: &FieldValues, unknown: &[usize]) -> Vec<String> {
     let all = || schema.fields().iter().zip(&values.values);
     let there = all().filter_map(|(field, value)| {
         Some(format!("{} {}", field.name(), value_of((*value)?, field.source(), values.family)))
     });
-    let absent = all().filter(|(_, value)| value.is_none()).map(|(field, _)| field.name().to_owned());
-    lines(there.collect(), [("absent", absent.collect()), ("unknown", Vec::new())])
+    let name = |(field, _): (&Field, _)| field.name().to_owned();
+    let lacking = all().enumerate().filter(|(_, (_, value))| value.is_none());
+    let (unknown, absent): (Vec<_>, Vec<_>) = lacking.partition(|(index, _)| unknown.contains(index));
+    let [unknown, absent] = [unknown, absent].map(|fields| fields.into_iter().map(|(_, of)| name(of)).collect());
+    lines(there.collect(), [("absent", absent), ("unknown", unknown)])
 }
 
 fn lines(there: Vec<String>, lacking: [(&str, Vec<String>); 2]) -> Vec<String> {
@@ -281,7 +284,8 @@ fn is_address(source: Option<Source>) -> bool {
     matches!(source, Some(Src | Dst | Ipv4Src | Ipv4Dst | EthSrc | EthDst))
 }
 
-fn test(test: Test, of: Option<Family>, field: &Field) -> String {
+/// Returns a test of a field as rules write it, for packets of a family if it is known.
+pub fn test(test: Test, of: Option<Family>, field: &Field) -> String {
     let (source, width) = (field.source(), field.width());
     // Tests of ClassBench name no family, so the family follows from the field's width.
     let family = of.or(if width == 128 { Some(Family::Ipv6) } else { Some(Family::Ipv4) });

@@ -25,8 +25,12 @@ pub(crate) struct CheckArgs {
     /// Print SARIF 2.1.0, which tools for code review read
     #[arg(long)]
     pub(crate) sarif: bool,
+    /// The kinds of findings that are shown and counted, as for --fail-on. Without this, all of them
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = kind)]
+    pub(crate) only: Vec<&'static str>,
     /// The kinds of findings that give exit code 1, with commas between: unmatchable, duplicate, shadowed, redundant,
-    /// overlap, undecided, unused-set. Without this, all of them
+    /// overlap, undecided, unused-set, held-value. Without this, all that
+    /// are shown
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = kind)]
     pub(crate) fail_on: Vec<&'static str>,
     /// The most regions that the question about one rule may look at; beyond, the answer is `undecided`
@@ -98,10 +102,13 @@ pub(crate) struct TestArgs {
 
 /// Name of the findings about sets that no rule uses.
 pub(crate) const UNUSED_SET: &str = "unused-set";
+/// Name of the findings about values that others of their list hold.
+pub(crate) const HELD_VALUE: &str = "held-value";
 
 /// Reads the name of a kind of findings.
 fn kind(text: &str) -> Result<&'static str, String> {
-    let known: Vec<&str> = analyze::Kind::ALL.map(analyze::Kind::name).into_iter().chain([UNUSED_SET]).collect();
+    let known: Vec<&str> =
+        analyze::Kind::ALL.map(analyze::Kind::name).into_iter().chain([UNUSED_SET, HELD_VALUE]).collect();
     known.iter().copied().find(|kind| *kind == text).ok_or_else(|| format!("expected one of {}", known.join(", ")))
 }
 

@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 
 pub(crate) use json::packet;
 
-use firstmatch_core::analyze::{Analysis, Config, Finding, Kind, Overlapping, Report};
+use firstmatch::show;
+use firstmatch_core::analyze::{Analysis, Config, Finding, HeldValue, Kind, Overlapping, Report, held_values};
 use firstmatch_core::policy::Verdict;
 use firstmatch_core::rule::{FieldValues, Rule};
-use firstmatch_core::schema::Field;
+use firstmatch_core::schema::{Family, Field};
 use firstmatch_core::{Diagnostic, RuleId};
 use firstmatch_formats::visible;
 
-use crate::args::{CheckArgs, UNUSED_SET};
+use crate::args::{CheckArgs, HELD_VALUE, UNUSED_SET};
 use crate::rules::{self, Loaded};
 use crate::{End, answer_to};
 
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<End> {
         }
     };
     let overlapping = args.overlaps.then(|| analysis.clone().overlaps(MOST_OVERLAPS));
-    let checked = Checked::new(&loaded, analysis.check(), overlapping);
+    let checked = Checked::new(&loaded, analysis.check(), overlapping, &args.only);
     let mut out = answer_to(false);
     match (args.json, args.sarif) {
         (true, _) => json::print(&checked, &mut out)?,
@@ -71,26 +72,37 @@ struct Item<'a> {
 struct Checked<'a> {
     loaded: &'a Loaded,
     report: Report,
+    held: Vec<HeldValue>,
     /// Whether more rules overlap than were looked for.
     has_more_overlaps: bool,
     /// Warnings of the rule file, by line.
     warnings: BTreeMap<u32, &'a Diagnostic>,
+    /// Kinds that are shown; all if empty.
+    only: &'a [&'static str],
 }
 
 impl<'a> Checked<'a> {
-    fn new(loaded: &'a Loaded, mut report: Report, overlapping: Option<Overlapping>) -> Self {
+    fn new(loaded: &'a Loaded, mut report: Report, overlapping: Option<Overlapping>, only: &'a [&'static str]) -> Self {
         let warnings = loaded.file.warnings.iter().map(|warning| (warning.line, warning)).collect();
         let overlapping = overlapping.unwrap_or_default();
         report.findings.extend(overlapping.findings());
         report.undecided += overlapping.undecided;
-        let checked = Self { loaded, report, has_more_overlaps: overlapping.has_more, warnings };
+        let mut checked = Self {
+            loaded,
+            report,
+            held: held_values(&loaded.file.rules),
+            has_more_overlaps: overlapping.has_more,
+            warnings,
+            only: &[],
+        };
         // Other warnings are about rules that have no finding.
         let found: Vec<u32> = checked.items().iter().map(|item| item.line).collect();
         loaded.show_warnings_but(|warning| found.contains(&warning.line));
+        checked.only = only;
         checked
     }
 
-    /// Returns the findings and the sets that no rule uses, in the order of lines.
+    /// Returns the findings, the sets that no rule uses and the values that others hold, in the order of lines.
     fn items(&self) -> Vec<Item<'_>> {
         let mut items: Vec<Item<'_>> = Vec::new();
         for finding in &self.report.findings {
@@ -99,12 +111,18 @@ impl<'a> Checked<'a> {
             let (rule, by, packet) = (Some(finding.rule), &finding.by[..], finding.packet.as_ref());
             items.push(Item { kind, line, text, message, rule, by, packet, must_stay: finding.must_stay });
         }
+        for held in &self.held {
+            let (line, text) = (self.line(held.rule), self.loaded.text_of(self.rule(held.rule)));
+            let (kind, rule, by, message) = (HELD_VALUE, Some(held.rule), &[][..], self.held_message(held));
+            items.push(Item { kind, line, text, message, rule, by, packet: None, must_stay: false });
+        }
         for &line in &self.loaded.file.unused_sets {
             let Some(warning) = self.warnings.get(&line) else { continue };
             let (text, message) = (visible(warning.text.trim()).into_owned(), warning.message.clone());
             let (kind, by) = (UNUSED_SET, &[][..]);
             items.push(Item { kind, line, text, message, rule: None, by, packet: None, must_stay: false });
         }
+        items.retain(|item| self.only.is_empty() || self.only.contains(&item.kind));
         items.sort_by_key(|item| (item.line, item.rule.map(|rule| self.rule(rule).priority)));
         items
     }
@@ -132,6 +150,26 @@ impl<'a> Checked<'a> {
         let mut counts = BTreeMap::new();
         self.items().iter().for_each(|item| *counts.entry(item.kind).or_insert(0) += 1);
         counts
+    }
+
+    /// Returns the sentence about a value that others of its list hold.
+    fn held_message(&self, held: &HeldValue) -> String {
+        let condition = self.rule(held.rule).conditions.on(held.field).expect("the analysis names conditions");
+        let schema = |family: Option<Family>| {
+            let all = self.loaded.file.rules.schemas().iter();
+            all.clone().find(|schema| family.is_none() || schema.family() == family).or(all.clone().next())
+        };
+        let text = |index: usize| {
+            let (family, test) = condition.tests().nth(index)?;
+            let field = &schema(family)?.fields()[held.field];
+            Some((field.name(), show::test(test, family, field)))
+        };
+        let Some((field, value)) = text(held.test) else { return String::new() };
+        match held.by.and_then(text) {
+            Some((_, by)) if by == value => format!("{value} is twice in the list of `{field}`"),
+            Some((_, by)) => format!("{value} is in the list of `{field}` although {by} holds it"),
+            None => format!("{value} is in the list of `{field}` although others of the list hold it together"),
+        }
     }
 
     /// Returns the sentence about a finding, without its place.

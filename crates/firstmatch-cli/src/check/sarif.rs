@@ -8,7 +8,7 @@ use firstmatch_core::analyze::Kind;
 use serde_json::{Value, json};
 
 use super::{Checked, Item, json};
-use crate::args::UNUSED_SET;
+use crate::args::{HELD_VALUE, UNUSED_SET};
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 /// Maximum number of results, because programs that show them take no more of one run.
@@ -16,8 +16,10 @@ const MOST: usize = 5000;
 
 pub(super) fn print(checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()> {
     let items = checked.items();
-    let kinds: Vec<&str> = Kind::ALL.map(Kind::name).into_iter().chain([UNUSED_SET]).collect();
-    let rules = Kind::ALL.map(description).into_iter().chain(["No rule uses the set"]).zip(&kinds).map(|(text, kind)| {
+    let others = [(UNUSED_SET, "No rule uses the set"), (HELD_VALUE, "Others of a list hold a value of it")];
+    let all = Kind::ALL.map(|kind| (kind.name(), description(kind))).into_iter().chain(others);
+    let kinds: Vec<&str> = all.clone().map(|(kind, _)| kind).collect();
+    let rules = all.map(|(kind, text)| {
         json!({ "id": kind, "shortDescription": { "text": text }, "defaultConfiguration": { "level": "warning" } })
     });
     let rules: Vec<Value> = rules.collect();

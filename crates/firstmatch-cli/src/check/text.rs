@@ -18,7 +18,7 @@ pub(super) fn print(checked: &Checked<'_>, out: &mut dyn Write) -> io::Result<()
         writeln!(out, "    {}", clip(&item.text, RULE_WIDTH))?;
         let schema = item.packet.and_then(|packet| loaded.file.rules.schema(packet.family));
         if let (Some(packet), Some(schema)) = (item.packet, schema) {
-            let lines = show::values(schema, packet);
+            let lines = show::values(schema, packet, &[]);
             writeln!(out, "    {DIM}for example {}{DIM:#}", lines.join("; "))?;
         }
     }

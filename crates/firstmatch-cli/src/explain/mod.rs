@@ -1,6 +1,7 @@
 //! Command `firstmatch explain`.
 
 mod packet;
+mod stated;
 
 use std::io::Write;
 use std::path::Path;
@@ -67,6 +68,8 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
 #[derive(Clone)]
 pub(crate) enum Packet {
     Headers(Box<Headers>),
+    /// Headers that are stated field by field.
+    Stated(Box<Headers>),
     Values(FieldValues),
 }
 
@@ -91,12 +94,15 @@ fn find(text: String, args: &ExplainArgs, config: &Config, loaded: &Loaded) -> a
     if Path::new(&text).exists() {
         bail!("which packet of {text}? Say '{text}#0', or --packet 0");
     }
-    let packet = by_hand(&text, config)?;
+    let packet = by_hand(&text, config, loaded)?;
     Ok((text, packet))
 }
 
-/// Returns the packet that a text describes, for example `tcp 10.1.2.3:4040 > 192.0.2.7:443`.
-pub(crate) fn by_hand(text: &str, config: &Config) -> anyhow::Result<Packet> {
+/// Returns the packet that a text describes: `tcp 10.1.2.3:4040 > 192.0.2.7:443`, or field by field as findings do.
+pub(crate) fn by_hand(text: &str, config: &Config, loaded: &Loaded) -> anyhow::Result<Packet> {
+    if stated::is_stated(text, loaded) {
+        return stated::parse(text, loaded, config);
+    }
     let packet = packet::parse(text)?;
     Ok(Packet::Headers(Box::new(wire::parse(config, wire::LinkType::Ethernet, &packet.frame()))))
 }
@@ -166,26 +172,31 @@ pub(crate) struct Explanation<'a> {
     loaded: &'a Loaded,
     /// Fields of the packet, as text.
     lines: Vec<String>,
-    /// Values of the fields, or the outcome of an unknown packet.
-    values: Result<FieldValues, wire::Outcome>,
+    /// Values of the fields, or the reason why the packet is unknown.
+    values: Result<FieldValues, String>,
 }
 
 impl<'a> Explanation<'a> {
     pub(crate) fn new(loaded: &'a Loaded, config: &Config, packet: Packet) -> anyhow::Result<Self> {
         let schemas = loaded.file.rules.schemas();
+        let is_stated = matches!(packet, Packet::Stated(_));
         let (lines, values) = match packet {
             Packet::Values(values) => {
                 let schema = schemas.iter().find(|schema| schema.family() == values.family);
-                (schema.map_or(Vec::new(), |schema| show::values(schema, &values)), Ok(values))
+                (schema.map_or(Vec::new(), |schema| show::values(schema, &values, &[])), Ok(values))
             }
-            Packet::Headers(headers) => {
+            Packet::Headers(headers) | Packet::Stated(headers) => {
                 let mut batch =
                     Batch::for_rules(config, &loaded.file.rules).context("these rules cannot be applied to packets")?;
                 // All fields that rules might test are shown, whether or not the rules do.
                 let fields = schemas.iter().flat_map(Schema::fields);
                 let asked = SourceSet::of(&fields.filter_map(Field::source).collect::<Vec<_>>());
                 let outcome = batch.push_headers(&headers, 0);
-                (show::headers(&headers, asked), batch.values(&headers).ok_or(outcome))
+                let why = || match is_stated && outcome != wire::Outcome::OtherFamily {
+                    true => "what the rules test is unknown in it".to_owned(),
+                    false => show::why_unknown(outcome),
+                };
+                (show::headers(&headers, asked), batch.values(&headers).ok_or_else(why))
             }
         };
         Ok(Self { loaded, lines, values })
@@ -205,7 +216,7 @@ impl<'a> Explanation<'a> {
         let policy = &self.loaded.file.policy;
         let values = match &self.values {
             Ok(values) => values,
-            Err(outcome) => return self.print_unknown(*outcome, out),
+            Err(why) => return self.print_unknown(why, out),
         };
         let matching: Vec<&Rule> = self.loaded.file.rules.iter().filter(|rule| self.matches(rule, values)).collect();
         match matching.first() {
@@ -290,10 +301,10 @@ impl<'a> Explanation<'a> {
         self.loaded.file.rules.schema(values.family).is_some_and(|schema| rule.matches(schema, values))
     }
 
-    fn print_unknown(&self, outcome: wire::Outcome, out: &mut dyn Write) -> anyhow::Result<()> {
+    fn print_unknown(&self, why: &str, out: &mut dyn Write) -> anyhow::Result<()> {
         let unknown = self.loaded.file.policy.unknown;
         writeln!(out, "\n{BOLD}verdict{BOLD:#}  {BOLD}{unknown}{BOLD:#}: what becomes of unknown packets")?;
-        writeln!(out, "         no rule was asked: {}", show::why_unknown(outcome))?;
+        writeln!(out, "         no rule was asked: {why}")?;
         Ok(())
     }
 }

@@ -43,6 +43,52 @@ fn findings_are_shown_with_their_causes_and_a_packet() {
     assert_eq!(fixture.run(&["check", "hint.rules"]).2, of_classify);
 }
 
+/// Values that others of a list hold are named once; kinds are chosen for all forms alike.
+#[test]
+fn held_values_and_chosen_kinds() {
+    let fixture = Fixture::new("held");
+    fixture.write(
+        "h.rules",
+        "set web = { 80, 443, 80-90, 80 }\npermit tcp src { 10.0.0.0/8, 10.1.0.0/16, 2001:db8::/32 } dport $web\n\
+         deny tcp dport $web src { 192.0.2.0/25, 192.0.2.128/25, 192.0.2.100-192.0.2.200 }\npermit tcp dport 22\n\
+         permit tcp dport { 22, 23 } icmp_type absent\ndeny tcp dport 22\n",
+    );
+    let (code, out, err) = fixture.run(&["check", "h.rules", "--only", "held-value"]);
+    assert_eq!((code, &*err), (1, ""));
+    let messages: Vec<&str> = out.lines().filter_map(|line| line.strip_prefix("h.rules:")).collect();
+    assert_eq!(
+        messages,
+        [
+            "2: 10.1.0.0/16 is in the list of `src` although 10.0.0.0/8 holds it",
+            "2: 80 is in the list of `dport` although 80-90 holds it",
+            "2: 80 is in the list of `dport` although 80-90 holds it",
+            "3: 192.0.2.100-192.0.2.200 is in the list of `src` although others of the list hold it together",
+            " 5 rules; 4 held-value; complete",
+        ]
+    );
+    let (code, out, _) = fixture.run(&["check", "h.rules", "--only", "shadowed,duplicate", "--fail-on", "held-value"]);
+    assert!(code == 0 && !out.contains("held") && out.contains("h.rules:6") && out.contains("1 duplicate"), "{out}");
+    let (_, out, _) = fixture.run(&["check", "h.rules", "--only", "unmatchable", "--json"]);
+    let value: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&value["findings"], &value["summary"]), (&serde_json::json!([]), &serde_json::json!({})));
+}
+
+/// A last rule that states the default is no finding.
+#[test]
+fn the_default_may_be_stated() {
+    let fixture = Fixture::new("stated");
+    for (text, code) in [
+        ("permit tcp dport 22\ndeny\n", 0),
+        ("permit tcp dport 22\ndeny family ipv4\ndeny family ipv6\n", 0),
+        ("default permit\ndeny tcp dport 22\npermit\n", 0),
+        ("permit tcp dport 22\ndeny tcp\ndeny\n", 1),
+        ("permit tcp dport 22\npermit\ndeny\n", 1),
+    ] {
+        fixture.write("s.rules", text);
+        assert_eq!(fixture.run(&["check", "s.rules"]).0, code, "{text}");
+    }
+}
+
 /// Overlaps are reported on request, and sets that no rule uses always, in each form.
 #[test]
 fn overlaps_and_unused_sets() {

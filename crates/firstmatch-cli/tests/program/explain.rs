@@ -192,7 +192,7 @@ fn what_cannot_be_explained() {
         &["x.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2 type 8"],
         &["x.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2 flags 256"],
         &["x.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2 vlan"],
-        &["x.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2 ttl 5"],
+        &["x.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2 hops 5"],
         &["x.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2", "--rule", "3"],
         &["missing.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2"],
     ] {

@@ -229,7 +229,7 @@ fn hull(condition: ConditionRef<'_>, family: Option<Family>, width: u32) -> Opti
 }
 
 /// Returns the smallest and the largest value that pass a test of a field; `None` if no value does.
-fn range(test: Test, width: u32) -> Option<(u128, u128)> {
+pub(super) fn range(test: Test, width: u32) -> Option<(u128, u128)> {
     let max = u128::MAX >> (128 - width);
     match test {
         Test::Value(value) => Some((value, value)),
@@ -274,7 +274,7 @@ fn is_any(test: Test, width: u32) -> bool {
 }
 
 /// Whether every value that passes `one` passes `of`; it may miss this, but is never wrongly true.
-fn is_within(one: Test, of: Test, width: u32) -> bool {
+pub(super) fn is_within(one: Test, of: Test, width: u32) -> bool {
     let Some((lo, hi)) = range(one, width) else { return of == Test::Absent };
     match (one, of) {
         (Test::Mask { value, mask }, Test::Mask { value: outer, mask: of }) => mask & of == of && value & of == outer,

@@ -135,13 +135,14 @@ pub fn diff(
     let (most, most_regions) = (config.limits.pairs, config.regions);
     let (pairs, one_sided, needs_differ) = (BTreeMap::new(), Vec::new(), Vec::new());
     let mut differ = Differ { sides, common, pairs, one_sided, needs_differ, undecided: 0, most, most_regions };
-    for list in 0..schemas.len() {
-        if let Some(side) = (0..2).find(|&side| !has[1 - side][list]) {
-            differ.ask_family(list, side);
-            continue;
+    for (list, _) in schemas.iter().enumerate() {
+        match has.iter().position(|has| !has[list]) {
+            Some(lacking) => differ.ask_family(list, 1 - lacking),
+            None => {
+                differ.compare_unknown(list);
+                differ.compare(list);
+            }
         }
-        differ.compare_unknown(list);
-        differ.compare(list);
     }
     let work = differ.sides.iter().map(|side| side.work.done).sum();
     let unknown = [before.1.unknown, after.1.unknown];

@@ -1,5 +1,6 @@
 //! Header fields of one frame, and sets of header fields.
 
+use firstmatch_core::policy::Fragments;
 use firstmatch_core::schema::{Family, Source};
 
 use super::Outcome;
@@ -224,6 +225,54 @@ impl Headers {
             headers.present = headers.present.union(SourceSet::of(&[Source::Ipv4Src, Source::Ipv4Dst]));
         }
         headers.absent = SourceSet::ALL.minus(headers.present);
+        headers
+    }
+
+    /// Returns the headers of a packet of which fields are stated: a value, or `None` for a field known to be absent.
+    ///
+    /// Other fields are unknown, as if the packet ended before them. With [`Fragments::Layer3`], those behind the IP
+    /// header of a later fragment are absent, as in a parsed packet. Interface and metadata are 0 unless they are
+    /// stated. Bits beyond a field's width are dropped.
+    ///
+    /// ```
+    /// use firstmatch_core::{Family, Fragments, schema::Source};
+    /// use firstmatch_net::wire::Headers;
+    ///
+    /// let fields = [(Source::Proto, Some(6)), (Source::DstPort, Some(22)), (Source::IcmpType, None)];
+    /// let headers = Headers::of_fields(Some(Family::Ipv4), Fragments::Unknown, fields);
+    /// assert_eq!(headers.value(Source::DstPort), Some(22));
+    /// assert!(headers.absent().contains(Source::IcmpType) && headers.unknown().contains(Source::SrcPort));
+    /// ```
+    pub fn of_fields(
+        family: Option<Family>,
+        fragments: Fragments,
+        fields: impl IntoIterator<Item = (Source, Option<u128>)>,
+    ) -> Self {
+        let mut headers = Self::new(0, 0);
+        headers.family = family;
+        for (source, value) in fields {
+            let (of, Place { first, count, shift, bits }) = (SourceSet::of(&[source]), place(source));
+            let Some(value) = value else {
+                headers.absent = headers.absent.union(of);
+                headers.present = headers.present.minus(of);
+                continue;
+            };
+            headers.present = headers.present.union(of);
+            let mask = u128::MAX >> (128 - bits) << shift;
+            for (index, word) in headers.words[first..first + count].iter_mut().enumerate() {
+                let at = 32 * (count - 1 - index);
+                let (own, value) = ((mask >> at) as u32, (value << shift >> at) as u32);
+                *word = *word & !own | value & own;
+            }
+        }
+        let is_later = headers.value(Source::Fragment) == Some(2);
+        if is_later && fragments == Fragments::Layer3 {
+            headers.absent = headers.absent.union(SourceSet::UPPER.minus(headers.present));
+            headers.layer3 = true;
+        }
+        if !headers.unknown().is_empty() {
+            headers.reason = if is_later { Outcome::Fragment } else { Outcome::Truncated };
+        }
         headers
     }
 
