@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
+use firstmatch_core::cache::flow::Counts;
 use firstmatch_core::engines::registry::Entry;
 use firstmatch_core::schema::Field;
 use firstmatch_core::{KeyBuf, Schema};
@@ -142,7 +143,16 @@ fn run_with(args: &ClassifyArgs, engine: &Entry, print: Print<'_>) -> anyhow::Re
     }
     let stopped = || job.stop.signal().is_some();
     let passes = match (args.repeat, &job.held) {
-        (Some(count), Some(held)) => passes::passes(&mut job.lookups, held, count, &stopped),
+        (Some(count), Some(held)) => {
+            let before = job.lookups.rule_cache_counts().lookups;
+            let passes = passes::passes(&mut job.lookups, held, count, &stopped);
+            // The hits stand beside the time of the same passes.
+            job.tally.rule_cache = job.lookups.rule_cache_counts();
+            let of = &mut job.tally.rule_cache.lookups;
+            let (hits, misses) = (of.hits - before.hits, of.misses - before.misses);
+            *of = Counts { hits, misses, passed_by: of.passed_by - before.passed_by };
+            passes
+        }
         _ => Vec::new(),
     };
     let report = Report::new(&job, args, &packets, &passes, build_time);

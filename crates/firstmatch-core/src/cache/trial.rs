@@ -1,5 +1,9 @@
 //! Trials of whether a cache pays: which path batches take, and for how long.
 //!
+//! A cache that has to learn is first weighed: the engine alone is timed from the first packet on, then the least that a
+//! lookup in the cache takes. If the engine is too fast for it, the cache steps aside and learns nothing. Otherwise it
+//! learns, at a small share of the engine's time.
+//!
 //! A verdict holds for a time, then there is another trial. First the batches go past the cache. For a quarter of a
 //! window, the cache counts how many of their keys would hit, and it steps aside if these are too few. For example, of
 //! 512 noted keys at least 8 must hit a flow cache of 16,384 entries.
@@ -28,6 +32,8 @@ pub(super) struct Pace {
     pub(super) steps_aside: bool,
     /// Lookups before the first trial, in which a cache learns beside the engine.
     pub(super) learned: usize,
+    /// Number of times that the least of a lookup in a cache that learns must fit into the time of the engine alone.
+    pub(super) least_gain: usize,
     /// Lookups of a window, over which hits are counted and times taken.
     pub(super) window: usize,
     /// Keys that are noted, and how many of them have to hit.
@@ -45,6 +51,8 @@ pub(super) struct Pace {
 pub(super) enum Way {
     /// Past the cache.
     Straight,
+    /// Past the cache, whose least time is measured with the keys.
+    Weighed,
     /// Past the cache, with at most this many of its keys noted.
     Noted(usize),
     /// Through the cache.
@@ -55,6 +63,10 @@ pub(super) enum Way {
 ///
 /// The first ones are slow, because other lines have taken the place of the engine's in the caches of the machine.
 const ALONE: usize = 4;
+/// Maximum number of nanoseconds that may be spent at once on learning.
+const MOST_CREDIT: f64 = 20_000.0;
+/// Number of batches with which the least time of the cache is measured; the fastest counts.
+const WEIGHED: usize = 8;
 /// Ratio to the time of the engine alone above which a window of the cache ends its trial.
 ///
 /// It is not lower, because caches that pay in the end are slow while they fill.
@@ -84,6 +96,13 @@ pub(super) struct Trial {
     times: Times,
     /// Time of the engine alone, in nanoseconds per lookup.
     alone: f64,
+    /// Least time of a lookup in the cache, in nanoseconds; infinite until it is measured.
+    least: f64,
+    /// Whether the cache learns, and the nanoseconds that it may spend on it.
+    learns: bool,
+    credit: f64,
+    /// Time of the engine alone when the cache was weighed; infinite if it never was.
+    weighed: f64,
     verdict: Verdict,
     /// Lookups for which the next verdict holds if it is the same.
     hold: usize,
@@ -91,6 +110,10 @@ pub(super) struct Trial {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
+    /// The engine alone is timed for this many more windows, before anything is learned.
+    First(usize),
+    /// The least time of the cache is measured with this many more batches.
+    Weighed(usize),
     /// Hashes of keys are noted.
     Notes,
     /// The engine alone is timed for this many more windows.
@@ -114,13 +137,30 @@ impl Trial {
     pub(super) fn new(pace: Pace) -> Self {
         // A stay without end sends all packets through the cache.
         let (phase, left) = match pace.steps_aside {
-            true if pace.learned > 0 => (Phase::Aside, pace.learned),
+            true if pace.learned > 0 => (Phase::First(ALONE), pace.window),
             true => (Phase::Notes, pace.noted),
             false => (Phase::Stays { more: usize::MAX, hit: 0 }, usize::MAX),
         };
         let (counts, times, verdict) = (Counts::default(), Times::default(), Verdict::None);
-        let (alone, hold) = (f64::INFINITY, pace.shortest_pause);
-        Self { pace, counts, phase, left, pause: 0, paused: 0, hit: 0, times, alone, verdict, hold }
+        let (alone, least, hold) = (f64::INFINITY, f64::INFINITY, pace.shortest_pause);
+        let learns = !matches!(phase, Phase::First(_));
+        Self {
+            pace,
+            counts,
+            phase,
+            left,
+            pause: 0,
+            paused: 0,
+            hit: 0,
+            times,
+            alone,
+            least,
+            learns,
+            credit: 0.0,
+            weighed: f64::INFINITY,
+            verdict,
+            hold,
+        }
     }
 
     /// Begins anew, because the cache has forgotten everything; a pause goes on.
@@ -129,7 +169,42 @@ impl Trial {
             self.counts = self.counts();
             (self.phase, self.left, self.paused, self.hit) = (Phase::Aside, self.pace.learned.max(1), 0, 0);
             self.times = Times::default();
+            if self.pace.learned > 0 {
+                self.weigh();
+            }
         }
+    }
+
+    /// Begins to weigh the cache.
+    fn weigh(&mut self) {
+        (self.phase, self.left, self.learns) = (Phase::First(ALONE), self.pace.window, false);
+        (self.alone, self.least) = (f64::INFINITY, f64::INFINITY);
+    }
+
+    /// Whether the cache is to learn from the batches: in a pause, only from the last quarter.
+    #[inline(always)]
+    pub(super) fn learns(&self) -> bool {
+        self.learns && self.pause <= self.paused / 4
+    }
+
+    /// Whether there is time to learn from a batch: an eighth of the time of the engine alone, less what was spent.
+    #[inline]
+    pub(super) fn affords(&mut self, lookups: usize) -> bool {
+        // Where the engine was not timed, because the cache need not step aside, the time is infinite.
+        self.credit = (self.credit + lookups as f64 * self.weighed / 8.0).min(MOST_CREDIT);
+        self.credit > 0.0
+    }
+
+    /// Notes that learning took so many nanoseconds.
+    pub(super) fn spent(&mut self, nanos: f64) {
+        if self.pace.steps_aside {
+            self.credit -= nanos;
+        }
+    }
+
+    /// Notes the time of a lookup in an empty cache, in nanoseconds.
+    pub(super) fn takes_at_least(&mut self, nanos: f64) {
+        self.least = self.least.min(nanos);
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -152,7 +227,8 @@ impl Trial {
     pub(super) fn way(&self) -> Way {
         match self.phase {
             Phase::Notes => Way::Noted(self.left),
-            Phase::Alone(_) | Phase::Aside => Way::Straight,
+            Phase::Weighed(_) => Way::Weighed,
+            Phase::First(_) | Phase::Alone(_) | Phase::Aside => Way::Straight,
             Phase::Cached(_) | Phase::Stays { .. } => Way::Cached,
         }
     }
@@ -160,7 +236,7 @@ impl Trial {
     /// Notes the time when a batch begins, if its group is timed.
     #[inline]
     pub(super) fn begins(&mut self, now: impl FnOnce() -> Instant) {
-        let is_timed = matches!(self.phase, Phase::Alone(_) | Phase::Cached(_));
+        let is_timed = matches!(self.phase, Phase::First(_) | Phase::Alone(_) | Phase::Cached(_));
         if is_timed && self.times.since.is_none() && ((self.pace.window - self.left) / GROUP).is_multiple_of(ONE_IN) {
             self.times.since = Some(now());
         }
@@ -174,7 +250,7 @@ impl Trial {
                 self.counts.hits += hits as u64;
                 self.counts.misses += (lookups - hits) as u64;
             }
-            Way::Straight | Way::Noted(_) => self.counts.passed_by += lookups as u64,
+            Way::Straight | Way::Weighed | Way::Noted(_) => self.counts.passed_by += lookups as u64,
         }
         self.hit += hits;
         self.times.add(lookups, GROUP.min(self.pace.window), now);
@@ -186,12 +262,36 @@ impl Trial {
 
     #[cold]
     fn window_ends(&mut self) {
-        let (Pace { window, noted, enough, full, .. }, hit) = (self.pace, std::mem::take(&mut self.hit));
+        let (Pace { window, noted, full, .. }, hit) = (self.pace, std::mem::take(&mut self.hit));
         let nanos = std::mem::take(&mut self.times).median();
         self.counts = self.counts();
         (self.left, self.pause, self.paused) = (window, 0, 0);
         self.phase = match self.phase {
-            Phase::Notes if hit < enough => self.holds(Verdict::Aside, 0),
+            Phase::First(more) => {
+                self.alone = self.alone.min(nanos);
+                if more > 1 {
+                    Phase::First(more - 1)
+                } else {
+                    // Each batch is a window of its own.
+                    self.left = 1;
+                    Phase::Weighed(WEIGHED)
+                }
+            }
+            Phase::Weighed(more) if more > 1 => {
+                self.left = 1;
+                Phase::Weighed(more - 1)
+            }
+            Phase::Weighed(_) => {
+                self.weighed = self.alone;
+                self.learns = self.least * (self.pace.least_gain as f64) < self.weighed;
+                self.left = self.pace.learned;
+                if self.learns { Phase::Aside } else { self.holds(Verdict::Aside, 0) }
+            }
+            Phase::Aside if !self.learns => {
+                self.weigh();
+                return;
+            }
+            Phase::Notes if hit < self.enough() => self.holds(Verdict::Aside, 0),
             Phase::Notes => {
                 self.alone = f64::INFINITY;
                 Phase::Alone(ALONE)
@@ -219,6 +319,14 @@ impl Trial {
                 Phase::Notes
             }
         };
+    }
+
+    /// Returns how many of the noted keys have to hit: the more, the faster the engine was when the cache was weighed.
+    fn enough(&self) -> usize {
+        let Pace { noted, enough, least_gain, .. } = self.pace;
+        // With this share of hits, a search of all boxes takes half of what the hits save.
+        let share = 2.0 * least_gain as f64 * self.least / self.weighed;
+        if self.weighed.is_finite() { enough.min((noted as f64 * share) as usize).max(1) } else { enough }
     }
 
     /// Returns the phase of a verdict, which holds the longer the more often it was the same.
@@ -375,6 +483,47 @@ mod tests {
         };
         assert_eq!(stays(20), (Way::Cached, 1000));
         assert_eq!(stays(19), (Way::Cached, 500));
+    }
+
+    /// A cache that has to learn is weighed first; it learns only in front of an engine that is slow enough, for an
+    /// eighth of its time.
+    #[test]
+    fn a_fast_engine_is_left_alone() {
+        for (alone, learns) in [(14, false), (16, true), (1000, true)] {
+            let pace = Pace { learned: 1000, least_gain: 3, enough: 100, ..config().pace() };
+            let mut trial = Trial::new(pace);
+            let mut lookups = 0;
+            while trial.way() != Way::Weighed {
+                assert!(!trial.learns());
+                batch(&mut trial, 0, alone);
+                lookups += BATCH;
+            }
+            assert_eq!(lookups, ALONE * 500);
+            for _ in 0..WEIGHED {
+                trial.takes_at_least(5.0);
+                batch(&mut trial, 0, alone);
+            }
+            assert_eq!((trial.learns(), trial.phase), (learns, Phase::Aside), "{alone}");
+            if !learns {
+                // It is weighed once more after the pause.
+                while trial.passes_by(BATCH) {}
+                assert_eq!(trial.way(), Way::Straight);
+                batch(&mut trial, 0, alone);
+                assert_eq!((trial.phase, trial.learns()), (Phase::First(ALONE), false));
+                continue;
+            }
+            assert!(trial.affords(BATCH) && trial.credit == (100 * alone) as f64 / 8.0);
+            trial.spent(trial.credit + 1.0);
+            assert!(
+                trial.affords(1)
+                    && !{
+                        trial.spent(1e6);
+                        trial.affords(BATCH)
+                    }
+            );
+            // The slower the engine, the fewer hits are enough: 2 × 3 × 5 / 1000 of 125.
+            assert_eq!(trial.enough(), if alone == 1000 { 3 } else { 100 });
+        }
     }
 
     #[test]

@@ -73,7 +73,17 @@ impl Config {
         // With `e` equally likely flows, n²/2e of the first n packets are not the first of their flow.
         let enough = (noted as u128 * noted as u128).div_ceil(2 * self.entries.max(2 * noted) as u128) as usize;
         let (steps_aside, shortest_pause) = (self.steps_aside, longest_pause.div_ceil(32));
-        Pace { steps_aside, learned: 0, window, noted, enough, full: self.entries, shortest_pause, longest_pause }
+        Pace {
+            steps_aside,
+            learned: 0,
+            least_gain: 0,
+            window,
+            noted,
+            enough,
+            full: self.entries,
+            shortest_pause,
+            longest_pause,
+        }
     }
 
     /// Returns one number for all properties that a scratch depends on, because every batch compares it.

@@ -85,6 +85,13 @@ impl Boxes {
         self.blocks += usize::from(count > 0);
     }
 
+    /// Fills the next block with boxes that hold the key of zeros alone, and have no answer.
+    pub(super) fn push_zero(&mut self) {
+        self.bounds[self.blocks * self.key_words..][..self.key_words].fill(Line::default());
+        self.answers[self.blocks] = [None; BLOCK + 1];
+        self.blocks += 1;
+    }
+
     /// Returns the number of the first box that holds a key, in the order in which boxes were published.
     pub(super) fn position(&self, key: &[u32]) -> Option<usize> {
         let blocks = self.bounds.chunks_exact(self.key_words).take(self.blocks).enumerate();

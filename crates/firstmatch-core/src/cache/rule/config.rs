@@ -1,5 +1,6 @@
 //! Configuration of the cache.
 
+use super::boxes::BLOCK;
 use crate::cache::trial::Pace;
 use crate::engine::budget::Budget;
 use crate::raw::Level;
@@ -31,6 +32,8 @@ pub struct Config {
     /// Whether a box that would leave the region of its sample's rule is refused without a search, if boxes grow.
     pub home_first: bool,
     /// Number of regions that are tested for boxes per packet of a batch, at most 4,096 per batch.
+    ///
+    /// A cache that may step aside waits with them where they would take more than an eighth of the engine's time.
     pub tests: usize,
     /// Numbers of lookups from one sample to the next: for the first 256 samples, and afterwards.
     ///
@@ -40,6 +43,8 @@ pub struct Config {
     /// Whether packets that no rule matches have boxes, too.
     pub unmatched: bool,
     /// Whether the cache steps aside if it does not pay.
+    ///
+    /// It then learns nothing in front of an engine that answers faster than a packet is compared with all boxes.
     pub steps_aside: bool,
     /// Number of lookups of a window of a trial; at least one.
     pub trial_window: usize,
@@ -128,7 +133,7 @@ impl Config {
         sizes << 1 | u64::from(self.steps_aside)
     }
 
-    /// Returns the pace of trials: half of the noted packets have to hit.
+    /// Returns the pace of trials: half of the noted packets have to hit, or fewer if the engine is slow.
     pub(super) fn pace(&self) -> Pace {
         let window = self.trial_window.clamp(1, 1 << 31);
         let (noted, longest_pause) = (window.div_ceil(4), self.longest_pause.saturating_mul(window));
@@ -136,6 +141,8 @@ impl Config {
         Pace {
             steps_aside: self.steps_aside,
             learned,
+            // A packet that no box holds is compared with all of them.
+            least_gain: self.boxes().div_ceil(BLOCK),
             window,
             noted,
             enough: noted.div_ceil(2),
