@@ -183,7 +183,7 @@ fn rule_set<'t>(
     if !complete || !doc.is_good() {
         return None;
     }
-    // Rules with ids come first, in ascending order; the others take free slots.
+    // Rules with ids come first, in ascending order; the others take slots behind them.
     rules.sort_by_key(|rule| rule.id.map_or(usize::MAX, |(id, _)| id.slot()));
     let mut schemas = schemas.into_iter();
     let mut set = match (schemas.next()?, schemas.next()) {
