@@ -220,12 +220,15 @@ impl Firewall {
         &self.inner.policy
     }
 
-    /// Number of commits so far.
+    /// Number of commits of changes so far.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
-    /// assert_eq!(firewall.generation(), 0);
-    /// firewall.update().commit()?;
+    /// assert_eq!(firewall.update().commit()?, 0); // without changes
+    /// let mut update = firewall.update();
+    /// update.append("deny")?;
+    /// update.commit()?;
+    /// assert_eq!(firewall.generation(), 1);
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn generation(&self) -> u64 {

@@ -263,6 +263,8 @@ impl<'f> Update<'f> {
     /// Makes all changes visible at once and returns their generation. Every batch that starts afterwards sees them. It
     /// may wait for batches in progress.
     ///
+    /// Without changes there is no new generation: it returns the current one.
+    ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
     /// let mut update = firewall.update();

@@ -134,12 +134,17 @@ impl Changer {
 
     /// Applies everything in `next` in order, or nothing, and returns the new generation.
     ///
+    /// Without changes there is no new generation: it returns the current one, and does nothing.
+    ///
     /// Inserted rules must have free slots and priorities, and removed rules must be live. Afterwards `next` is empty.
     ///
     /// # Errors
     /// If an overlay or the budget has no room, or if a batch in progress uses the idle replica and `wait` is false.
     /// `next` is then as it was.
     pub(super) fn commit(&mut self, wait: bool) -> Result<u64, UpdateError> {
+        if self.next.len() == 0 {
+            return Ok(self.generation);
+        }
         let inserts = self.next.rules().any(|(_, insert)| insert);
         if inserts {
             self.check_overlays()?;

@@ -67,6 +67,29 @@ fn try_commit_says_busy_and_changes_nothing() {
     assert_eq!(engine.stats().rules, 0);
 }
 
+/// A commit without changes makes no generation, and does not wait for a batch either.
+#[test]
+fn a_commit_of_nothing_does_nothing() {
+    let (engines, mut writer) = open(rules("family ipv4\ndeny dport 1\n"), &Config::default()).expect("no budget");
+    let rule = writer.rules().iter().next().expect("a rule").clone();
+    let publishes = || engines[0].shared.replicas.publish_count();
+    let before = publishes();
+    let reader_slot = engines[0].shared.replicas.reader_slot();
+    for generation in 0..3 {
+        engines[0].shared.replicas.read(&reader_slot, |_| {
+            assert_eq!(writer.begin().commit(), Ok(generation));
+            let mut transaction = writer.begin();
+            assert!(transaction.insert(rule.spec.clone()).is_err(), "its priority is taken");
+            assert_eq!((transaction.try_commit(), transaction.commit_open()), (Ok(generation), Ok(generation)));
+        });
+        assert_eq!((engines[0].generation(), publishes()), (generation, before + generation));
+        let spec = RuleSpec { priority: Priority(generation), ..rule.spec.clone() };
+        let mut transaction = writer.begin();
+        transaction.insert(spec).expect("it fits");
+        assert_eq!(transaction.commit(), Ok(generation + 1));
+    }
+}
+
 /// Counts stay with their rule through rebuilds, and never pass to the slot's next rule.
 #[test]
 fn counts_survive_rebuilds() {

@@ -154,7 +154,7 @@ impl Writer {
 
     /// Does the same as [`Writer::install`] without waiting.
     ///
-    /// If earlier batches keep the older bases, the next commit has to copy everything beside the new ones. It then
+    /// If earlier batches keep the older bases, the next commit of changes has to copy everything beside the new ones. It then
     /// also frees the memory of the old ones.
     ///
     /// # Errors
@@ -294,7 +294,8 @@ impl Transaction<'_> {
 
     /// Makes all changes visible at once, and returns the new generation.
     ///
-    /// Every batch that starts after this returns sees them. It may wait for batches in progress.
+    /// Every batch that starts after this returns sees them. It may wait for batches in progress. Without changes there
+    /// is no new generation: it does nothing, and returns the current one.
     ///
     /// # Errors
     /// If an overlay has no room before a rebuild is installed ([`UpdateError::needs_rebuild`]), or the budget has

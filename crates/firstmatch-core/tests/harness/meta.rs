@@ -42,12 +42,13 @@ impl Story<'_> {
 
     /// Makes a transaction of a few changes; some changes fail, some transactions are dropped.
     fn transact(&mut self) {
-        let mut next = self.model.clone();
+        let (mut next, mut is_changed) = (self.model.clone(), false);
         let mut transaction = self.writer.begin();
         for _ in 0..1 + self.rng.below(3) {
             let live: Vec<(RuleId, Priority)> = next.iter().map(|rule| (rule.id, rule.priority)).collect();
             let spec = RuleSpec { priority: Priority(self.rng.next() >> 8), ..self.rules.rule(&mut self.rng) };
-            match self.rng.below(10) {
+            let of = self.rng.below(10);
+            match of {
                 0..4 => assert_eq!(transaction.insert(spec.clone()), next.insert(spec)),
                 4..7 if !live.is_empty() => {
                     // The first rules decide most packets.
@@ -68,6 +69,7 @@ impl Story<'_> {
                 }
                 _ => {}
             }
+            is_changed |= of < 4 || of < 9 && !live.is_empty();
             assert!(transaction.rules().iter().eq(next.iter()));
         }
         if self.rng.percent(15) {
@@ -75,6 +77,14 @@ impl Story<'_> {
             assert!(self.writer.rules().iter().eq(self.model.iter()), "{}: nothing is left of it", self.name);
             // Only the ids that it gave out are left: they do not come back.
             self.model = self.writer.rules().clone();
+            return;
+        }
+        if !is_changed {
+            // Without changes there is no new generation.
+            assert_eq!(
+                transaction.commit().map(|last| last + 1),
+                Ok(self.history.read().expect("no panic").len() as u64)
+            );
             return;
         }
         // Readers may see the answers as soon as they are committed.
