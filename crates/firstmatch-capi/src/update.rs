@@ -221,6 +221,9 @@ pub unsafe extern "C" fn firstmatch_update_replace(update: *mut UpdateHandle, ol
 
 /// Does all operations at once and clears the update. Every batch that starts afterwards sees them.
 ///
+/// An update without operations makes no generation. One of more insertions than may wait for a rebuild builds a new
+/// engine, still as one generation: this takes as long as a rebuild, and workers go on meanwhile.
+///
 /// `ids` has room for `capacity` ids, at least one for each operation, or is null. The id is 0 for a removal.
 /// `generation` may be null. On failure nothing is changed, the update keeps its operations, and the error object names
 /// the operation that failed.

@@ -317,11 +317,16 @@ impl UpdateError {
     }
 
     /// Whether there is room again once a rebuild is installed.
+    ///
+    /// It is, because a transaction that no overlay can hold is not refused
+    /// ([`Transaction::commit`](crate::live::Transaction::commit)).
     pub fn needs_rebuild(&self) -> bool {
         matches!(self.kind, UpdateErrorKind::Overlay { .. })
     }
 
     /// Whether a rebuild could not be installed, because a later one has been begun or installed.
+    ///
+    /// New priorities, and a commit of more rules than an overlay can hold, come with a rebuild of their own.
     pub fn is_overtaken(&self) -> bool {
         matches!(self.kind, UpdateErrorKind::OldRebuild)
     }

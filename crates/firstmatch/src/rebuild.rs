@@ -40,7 +40,7 @@ impl Rebuilt {
             let rebuilt = job.run()?;
             match self.lock().install(rebuilt) {
                 Ok(retired) => return Ok(retired.epoch()),
-                // New priorities came with engines of their own.
+                // New priorities, or a commit of many rules, came with engines of their own.
                 Err(error) if error.is_overtaken() => {}
                 Err(error) => return Err(error.into()),
             }

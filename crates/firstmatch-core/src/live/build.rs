@@ -19,20 +19,24 @@ use crate::rule::Lowered;
 use crate::select::choice::Before;
 use crate::select::choose;
 
-/// Builds the first generation of `sets`; `before` has the parts that it replaces.
-pub(super) fn first(
-    sets: &[Lowered],
+/// Builds a generation of `sets`; `before` has the parts that it replaces.
+///
+/// A part that has no set here stays as it is in `before`. Its rules must be those that its base was built from.
+pub(super) fn build(
+    sets: &[Option<&Lowered>],
     attached: Attachments,
     config: &Config,
     before: &[Part],
 ) -> Result<State, BuildError> {
-    let overlays =
-        sets.iter().map(|set| new_overlay(set.schema(), config.simd, config.seed)).collect::<Result<Vec<_>, _>>()?;
-    let mut reserved = Shared::bytes_for(sets.len()) + 2 * attached.bytes();
-    for (set, overlay) in sets.iter().zip(&overlays) {
-        reserved += 2 * (size_of::<Part>() + overlay.bytes() + marks_bytes(set));
+    let mut reserved = Shared::bytes_for(sets.len()) + 2 * (attached.bytes() + sets.len() * size_of::<Part>());
+    for (number, &set) in sets.iter().enumerate() {
+        reserved += match set {
+            Some(set) => 2 * (new_overlay(set.schema(), config.simd, config.seed)?.bytes() + marks_bytes(set)),
+            None => before[number].kept_bytes() + 2 * before[number].overlay.bytes(),
+        };
     }
-    let parts = sets.iter().enumerate().map(|(number, set)| {
+    let parts = sets.iter().enumerate().map(|(number, &set)| {
+        let Some(set) = set else { return Ok(before[number].clone()) };
         let before = before.get(number).map(|part| Before::of(&part.base, &part.built.choice));
         new_part(set, config, &mut reserved, before.as_ref())
     });

@@ -4,11 +4,11 @@ use std::mem;
 use std::sync::Arc;
 
 use super::attached::Attachments;
-use super::build::first;
+use super::build::build;
 use super::config::Config;
 use super::facts::{Shared, publish_facts};
 use super::left_right::{ARC, Busy};
-use super::log::{Changes, Log};
+use super::log::{Changes, Log, changed};
 use super::rebuild::{Feed, RebuildJob, Rebuilt, Renewed, Retired, Running, Source, catch_up};
 use super::snapshot::{Part, State};
 use super::store::Store;
@@ -99,10 +99,10 @@ impl Backlog {
 
 impl Changer {
     /// Builds the first base of every schema; `attached` is the data that the rules attach to decisions.
-    pub(super) fn new(mut sets: Vec<Lowered>, attached: Attachments, config: &Config) -> Result<Self, BuildError> {
-        sets.iter_mut().for_each(Lowered::forget_unmatchable);
-        let state = first(&sets, attached, config, &[])?;
-        let key_words = || sets.iter().map(|set| set.schema().words().len());
+    pub(super) fn new(sets: Vec<Lowered>, attached: Attachments, config: &Config) -> Result<Self, BuildError> {
+        let sets = matchable(sets);
+        let state = build(&refs(&sets), attached, config, &[])?;
+        let key_words = || state.parts.iter().map(Part::key_words);
         Ok(Self {
             config: config.clone(),
             next: Changes::new(key_words()),
@@ -113,7 +113,7 @@ impl Changer {
             sizes: state.parts.iter().map(Sizes::of).collect(),
             running: None,
             shared: Arc::new(Shared::new(state)),
-            stores: stores(sets),
+            stores: sets.into_iter().flatten().map(|set| Arc::new(Store::new(set))).collect(),
         })
     }
 
@@ -145,6 +145,46 @@ impl Changer {
         if self.next.len() == 0 {
             return Ok(self.generation);
         }
+        self.next.shorten();
+        match self.commit_changes(wait) {
+            Err(error) if error.needs_rebuild() && self.is_too_large() => self.commit_anew(wait),
+            done => done,
+        }
+    }
+
+    /// Whether `next` inserts more rules than an overlay could hold after a rebuild.
+    fn is_too_large(&self) -> bool {
+        let now = self.shared.replicas.now().1;
+        let most = now.parts.iter().map(|part| self.config.most_in_overlay(part.rules()));
+        most.enumerate().any(|(number, most)| self.next.puts_left(number) > most)
+    }
+
+    /// Commits `next` by building new bases from the rules as they will be.
+    fn commit_anew(&mut self, wait: bool) -> Result<u64, UpdateError> {
+        let (now, next) = (self.shared.replicas.now().1, &self.next);
+        let pieces: Vec<&Changes> = self.log.since(0).chain([next]).collect();
+        let is_changed = |number: usize, store: &Store| {
+            let mut changes = next.rules().enumerate();
+            changes.any(
+                |(at, (rule, inserts))| {
+                    if inserts { next.is_put(at, number) } else { store.find(rule).is_some() }
+                },
+            )
+        };
+        let set = |(number, (part, store)): (usize, (&Part, &Arc<Store>))| {
+            (!part.is_unchanged() || is_changed(number, store)).then(|| changed(&store.set, &pieces, number))
+        };
+        let sets = now.parts.iter().zip(&self.stores).enumerate().map(set).collect();
+        let mut attached = now.attached.clone();
+        next.attached().for_each(|(slot, of)| attached.set(slot, of));
+        drop(now);
+        self.renew(sets, attached, wait)?;
+        self.next.clear();
+        Ok(self.generation)
+    }
+
+    /// Applies everything in `next` to the replicas as they are.
+    fn commit_changes(&mut self, wait: bool) -> Result<u64, UpdateError> {
         let inserts = self.next.rules().any(|(_, insert)| insert);
         if inserts {
             self.check_overlays()?;
@@ -276,25 +316,30 @@ impl Changer {
     /// # Errors
     /// If no base fits the budget, or if a batch in progress uses the idle replica and `wait` is false. Nothing has
     /// changed then.
-    pub(super) fn replace(&mut self, mut sets: Vec<Lowered>, wait: bool) -> Result<Retired, UpdateError> {
+    pub(super) fn replace(&mut self, sets: Vec<Lowered>, wait: bool) -> Result<Retired, UpdateError> {
+        let attached = self.shared.replicas.now().1.attached.clone();
+        self.renew(matchable(sets), attached, wait)
+    }
+
+    /// Does the same as [`Self::replace`]; a part without a set stays, and its rules must be unchanged.
+    fn renew(&mut self, sets: Vec<Option<Lowered>>, attached: Attachments, wait: bool) -> Result<Retired, UpdateError> {
         // Checked before the bases are built: after that, no reader can take the idle replica.
         if !wait && self.is_busy() {
             return Err(UpdateError::busy());
         }
-        sets.iter_mut().for_each(Lowered::forget_unmatchable);
         let now = self.shared.replicas.now().1;
-        let attached = now.attached.clone();
-        let mut new = first(&sets, attached, &self.config, &now.parts).map_err(UpdateError::lowering)?;
-        let key_words = sets.iter().map(|set| set.schema().words().len());
+        let mut new = build(&refs(&sets), attached, &self.config, &now.parts).map_err(UpdateError::lowering)?;
         let (generation, epoch) = (self.generation + 1, now.epoch + 1);
         drop(now);
         (new.generation, new.epoch) = (generation, epoch);
-        self.log = Log::new(key_words);
+        self.log = Log::new(self.regions.iter().map(Regions::key_words));
         self.shared.announce(epoch, new.parts.iter());
         let mut states = vec![new.clone(), new];
         self.change_both(wait, |copy, state| mem::swap(state, &mut states[copy]));
         self.generation = generation;
-        self.stores = stores(sets);
+        for (store, set) in self.stores.iter_mut().zip(sets) {
+            set.into_iter().for_each(|set| *store = Arc::new(Store::new(set)));
+        }
         self.running = None;
         Ok(Retired { epoch, _states: states, ..Retired::default() })
     }
@@ -341,8 +386,14 @@ impl Changer {
     }
 }
 
-fn stores(sets: Vec<Lowered>) -> Box<[Arc<Store>]> {
-    sets.into_iter().map(|set| Arc::new(Store::new(set))).collect()
+fn refs(sets: &[Option<Lowered>]) -> Vec<Option<&Lowered>> {
+    sets.iter().map(Option::as_ref).collect()
+}
+
+/// Returns the sets without the rules that match nothing.
+fn matchable(mut sets: Vec<Lowered>) -> Vec<Option<Lowered>> {
+    sets.iter_mut().for_each(Lowered::forget_unmatchable);
+    sets.into_iter().map(Some).collect()
 }
 
 fn check_overlay(needed: usize, most: usize) -> Result<(), UpdateError> {

@@ -50,6 +50,9 @@ pub struct Config {
     pub trial: Option<usize>,
     /// Maximum number of rules in an overlay; insertions beyond it are refused until a rebuild is installed.
     ///
+    /// A transaction of more insertions than that is committed over new bases
+    /// ([`Transaction::commit`](super::Transaction::commit)).
+    ///
     /// `None` is half of the base's rules, at least 1,024.
     pub overlay: Option<usize>,
     /// Number of rules in an overlay that makes a rebuild due.

@@ -2,6 +2,7 @@
 //!
 //! The log has all changes since the bases were built.
 
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -97,6 +98,11 @@ impl Changes {
         self.place(at, part).is_some_and(|place| !place.is_empty())
     }
 
+    /// Number of rules with regions in `part` that are inserted and not removed again.
+    pub(super) fn puts_left(&self, part: usize) -> usize {
+        net(&[self]).iter().filter_map(|net| net.inserted).filter(|&(_, at)| self.is_put(at, part)).count()
+    }
+
     fn place(&self, at: usize, part: usize) -> Option<Range<usize>> {
         let number = self.changes[at].1? as usize;
         let [start, end] = self.places[number * self.regions.len() + part];
@@ -113,6 +119,23 @@ impl Changes {
             &*to
         });
         (self.changes[at].0, regions)
+    }
+
+    /// Replaces the changes by their net effect if there are many, and most undo others.
+    ///
+    /// Otherwise an overlay would grow for rules that are gone again before anybody looks them up.
+    pub(super) fn shorten(&mut self) {
+        if self.len() <= LEAST {
+            return;
+        }
+        let (mut short, all) = (self.alike(), net(&[self]));
+        // Removals come first, because an inserted rule may have the slot of a removed one.
+        let removed = all.iter().filter_map(|net| net.removed);
+        removed.chain(all.iter().filter_map(|net| net.inserted)).for_each(|(_, at)| short.append(self, at));
+        if 2 * short.len() < self.len() {
+            short.attached = mem::take(&mut self.attached);
+            *self = short;
+        }
     }
 
     fn append(&mut self, other: &Self, at: usize) {
@@ -174,7 +197,7 @@ impl Log {
 
     fn close(&mut self) {
         let next = self.last.alike();
-        self.whole.push(Arc::new(std::mem::replace(&mut self.last, next)));
+        self.whole.push(Arc::new(mem::replace(&mut self.last, next)));
     }
 
     /// Returns all changes in whole pieces, after closing the last one.
@@ -208,9 +231,10 @@ impl Log {
     /// Replaces the changes by their net effect.
     pub(super) fn shorten(&mut self) {
         let pieces = self.pieces();
+        let pieces: Vec<&Changes> = pieces.iter().map(|piece| &**piece).collect();
         let mut short = Self::new(self.last.regions.iter().map(Regions::key_words));
         let mut put = |(piece, at): (usize, usize)| {
-            short.last.append(&pieces[piece], at);
+            short.last.append(pieces[piece], at);
             short.len += 1;
             if short.last.len() == PIECE {
                 short.close();
@@ -241,7 +265,7 @@ struct Net {
 }
 
 /// Returns the net effect of the changes, in order of priority.
-fn net(pieces: &[Arc<Changes>]) -> Vec<Net> {
+fn net(pieces: &[&Changes]) -> Vec<Net> {
     let places = pieces.iter().enumerate().flat_map(|(piece, changes)| (0..changes.len()).map(move |at| (piece, at)));
     let change = |&(piece, at): &(usize, usize)| pieces[piece].changes[at];
     let mut all: Vec<(usize, usize)> = places.collect();
@@ -262,7 +286,7 @@ fn net(pieces: &[Arc<Changes>]) -> Vec<Net> {
 }
 
 /// Returns the rules of `part`: the rules in `store`, with the changes in `pieces` applied.
-pub(super) fn changed(store: &Lowered, pieces: &[Arc<Changes>], part: usize) -> Lowered {
+pub(super) fn changed(store: &Lowered, pieces: &[&Changes], part: usize) -> Lowered {
     let mut out = Lowered::empty(store.schema());
     let mut old = store.by_rule().peekable();
     let keep = |out: &mut Lowered, (rule, range): (Match, Range<usize>)| {
@@ -341,6 +365,7 @@ mod tests {
             }
             if step % 97 == 0 {
                 let pieces = log.pieces();
+                let pieces: Vec<&Changes> = pieces.iter().map(|piece| &**piece).collect();
                 for (part, store) in stores.iter().enumerate() {
                     let is = changed(store, &pieces, part);
                     let want = live.values().flat_map(|&(rule, value, counts)| vec![(rule, value); counts[part]]);
@@ -408,6 +433,31 @@ mod tests {
             let pieces: Vec<usize> = log.since(0).map(Changes::len).collect();
             assert_eq!((log.len, &pieces[..]), (500, &[PIECE, 500 - PIECE][..]));
         }
+    }
+
+    /// Many changes that undo each other are replaced by what they come to, removals first.
+    #[test]
+    fn many_changes_are_shortened() {
+        let rule = |slot, priority| Match { rule: RuleId::new(slot, 0), priority: Priority(priority) };
+        let mut changes = Changes::new([1].into_iter());
+        let insert = |changes: &mut Changes, rule| {
+            let put: Result<(), ()> = changes.insert(rule, |_, regions| {
+                regions.push(Region { lo: &[1], hi: &[2], ternary: None });
+                Ok(())
+            });
+            put.expect("it does not fail");
+        };
+        insert(&mut changes, rule(7, 3));
+        for round in 0..LEAST / 2 {
+            changes.shorten();
+            assert_eq!((changes.len(), changes.puts_left(0)), (1 + 2 * round, 1));
+            insert(&mut changes, rule(1, 5));
+            changes.remove(rule(1, 5));
+        }
+        changes.remove(rule(9, 6));
+        changes.shorten();
+        assert_eq!(changes.rules().collect::<Vec<_>>(), [(rule(9, 6), false), (rule(7, 3), true)]);
+        assert_eq!((changes.is_put(1, 0), changes.puts_left(0)), (true, 1));
     }
 
     /// Regions that a failed insertion leaves belong to no rule.

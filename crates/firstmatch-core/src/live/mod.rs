@@ -82,6 +82,10 @@
 //! dropped elsewhere. An overlay thus grows by the updates made during one or two rebuilds; once it is full, insertions
 //! into it are refused until a rebuild is installed.
 //!
+//! A transaction of more insertions than an overlay can ever hold is committed over new bases instead, which the commit
+//! builds. For example, 6,000 rules appended to 1,000 at once are one generation and one rebuild, because an overlay
+//! over 1,000 rules holds 1,024. A family whose rules the transaction leaves as they were built keeps its base.
+//!
 //! A [flow cache](crate::cache::flow) or another cache of answers notices a commit by
 //! [`Engine::version`](crate::Engine::version).
 //!
@@ -111,7 +115,8 @@
 //!
 //! A commit applies its own changes and, before them, the changes of the commit before, which its replica lacks. So
 //! each change is made twice, once for each replica. The first commit after a rebuild copies a base that changes in
-//! place. Working memory is reused, so only the rule itself takes more memory. A commit never rebuilds.
+//! place. Working memory is reused, so only the rule itself takes more memory. A commit rebuilds only if an overlay could
+//! not hold its insertions after a rebuild either.
 //!
 //! A commit waits for batches in progress that still use the older replica; [`Transaction::try_commit`] reports them
 //! instead. If the budget has no room, the commit is refused after it has made the changes. It then copies tombstones,

@@ -30,8 +30,7 @@ impl Engine {
     /// # Errors
     /// If no base fits the budget, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        let shared =
-            Arc::new(Shared::new(build::first(std::slice::from_ref(set), Attachments::default(), config, &[])?));
+        let shared = Arc::new(Shared::new(build::build(&[Some(set)], Attachments::default(), config, &[])?));
         Ok(Self { shared, part: 0, schema: set.schema().clone() })
     }
 

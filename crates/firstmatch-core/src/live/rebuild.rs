@@ -145,7 +145,8 @@ impl RebuildJob {
                 parts.push(None);
                 continue;
             }
-            let store = changed(&source.store.set, &source.changes, number);
+            let changes: Vec<&Changes> = source.changes.iter().map(|piece| &**piece).collect();
+            let store = changed(&source.store.set, &changes, number);
             reserved += 2 * marks_bytes(&store);
             let part = new_part(&store, &config, &mut reserved, Some(&source.before))?;
             parts.push(Some((part, Store::new(store))));

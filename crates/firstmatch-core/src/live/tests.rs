@@ -2,6 +2,7 @@ mod changing;
 mod choosing;
 mod explaining;
 mod fronts;
+mod large;
 mod left_right;
 mod limits;
 

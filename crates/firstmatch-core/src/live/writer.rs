@@ -145,7 +145,7 @@ impl Writer {
     /// memory.
     ///
     /// # Errors
-    /// If another rebuild was begun since, or the budget or an overlay has no room for the changes since its run
+    /// If another rebuild was begun since ([`UpdateError::is_overtaken`]), or a commit built new bases, or the budget or an overlay has no room for the changes since its run
     /// ([`UpdateError::needs_rebuild`]). The new bases are then gone, and everything else is as it was.
     pub fn install(&mut self, rebuilt: Rebuilt) -> Result<Retired, UpdateError> {
         self.abandon();
@@ -297,14 +297,20 @@ impl Transaction<'_> {
     /// Every batch that starts after this returns sees them. It may wait for batches in progress. Without changes there
     /// is no new generation: it does nothing, and returns the current one.
     ///
+    /// A transaction that inserts more rules than an overlay can hold ([`Config::overlay`]) is committed over new
+    /// bases, as one generation and one rebuild. This thread builds them, so the commit takes as long as a rebuild;
+    /// readers go on meanwhile. A rebuild that was begun before is forgotten.
+    ///
     /// # Errors
     /// If an overlay has no room before a rebuild is installed ([`UpdateError::needs_rebuild`]), or the budget has
-    /// none. Nothing is changed then.
+    /// none, or no new base fits the budget and the limits. Nothing is changed then.
     pub fn commit(mut self) -> Result<u64, UpdateError> {
         self.finish(true)
     }
 
-    /// Does the same as [`Transaction::commit`] without waiting, and may be called again.
+    /// Does the same as [`Transaction::commit`] without waiting for batches, and may be called again.
+    ///
+    /// It builds new bases where a commit would, unless a batch is in the way; this is found out before.
     ///
     /// # Errors
     /// As [`Transaction::commit`], and if a batch in progress is in the way ([`UpdateError::is_busy`]). Nothing is

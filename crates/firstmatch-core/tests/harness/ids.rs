@@ -3,7 +3,7 @@
 //! Every pair of short transactions is played, because a reuse count that one of them forgets is given again by the
 //! next.
 
-use firstmatch_core::live::{self, Kind, Strategy, Transaction, Writer};
+use firstmatch_core::live::{self, Kind, Limits, Strategy, Transaction, Writer};
 use firstmatch_core::rule::{Priority, RuleId, RuleSet, RuleSpec};
 use firstmatch_core::{Schema, UpdateError};
 use firstmatch_testkit::ids::Ids;
@@ -25,7 +25,7 @@ enum Change {
 enum End {
     Commit,
     Drop,
-    /// Fills the overlay, so that the commit is refused.
+    /// Inserts more rules than an overlay or a base may have, so that the commit is refused.
     Refuse,
 }
 
@@ -33,6 +33,9 @@ enum End {
 const MOST_CHANGES: usize = 3;
 /// Largest number of rules in the overlay; all committed transactions of a run together insert fewer.
 const OVERLAY: usize = 12;
+
+/// Largest number of rules in a base, each of which a build visits once.
+const BASE: usize = 16;
 
 /// Returns every sequence of one to `MOST_CHANGES` changes.
 fn shapes() -> Vec<Vec<Change>> {
@@ -77,8 +80,8 @@ fn play(writer: &mut Writer, ids: &mut Ids, shape: &[Change], end: End, line: &m
         End::Commit => drop(transaction.commit().expect("the overlay has room")),
         End::Drop => drop(transaction),
         End::Refuse => {
-            (0..OVERLAY + 1 + MOST_CHANGES).for_each(|_| make(&mut transaction, ids, Change::Insert, line));
-            assert!(transaction.commit().is_err_and(|error: UpdateError| error.needs_rebuild()));
+            (0..OVERLAY + BASE).for_each(|_| make(&mut transaction, ids, Change::Insert, line));
+            assert!(transaction.commit().is_err_and(|error: UpdateError| error.budget_exceeded()));
         }
     }
     let new = ids.see(writer.rules());
@@ -99,6 +102,7 @@ fn ids_of_removed_rules_stay_stale() {
         strategy: Strategy::Force(Kind::Linear),
         in_place: Some(0),
         overlay: Some(OVERLAY),
+        limits: Limits { build_visits: BASE, ..Limits::default() },
         seed: Some(1),
         ..live::Config::default()
     };
