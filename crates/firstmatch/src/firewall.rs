@@ -291,6 +291,8 @@ impl Firewall {
 
     /// Gives all rules new priorities in the same order, so that there is room between any two of them again.
     ///
+    /// [`Update::insert_before`] and its like find room themselves; [`Update::insert_at`] needs free priorities.
+    ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
     /// firewall.renumber()?; // room between any two rules again

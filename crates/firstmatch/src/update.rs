@@ -2,9 +2,9 @@
 
 use std::sync::MutexGuard;
 
-use firstmatch_core::Diagnostic;
-use firstmatch_core::live::Writer;
+use firstmatch_core::live::{Transaction, Writer};
 use firstmatch_core::rule::{Priority, Rule as LiveRule, RuleId, RuleSet, RuleSpec};
+use firstmatch_core::{Diagnostic, UpdateError};
 use firstmatch_formats::parse_rule;
 
 use crate::firewall::Inner;
@@ -114,13 +114,25 @@ impl<'f> Update<'f> {
 
     /// Inserts a rule directly before another one.
     ///
+    /// There is always room: where no priority is left, rules nearby get other priorities in the same order. Their ids
+    /// and counts stay.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut update = firewall.update();
+    /// let last = update.rules().next_back().expect("two rules").id;
+    /// for port in 8000..8100 {
+    ///     update.insert_before(last, &format!("deny tcp dport {port}"))?; // in this order
+    /// }
+    /// update.commit()?;
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    ///
     /// # Errors
-    /// If `next` is stale, the rule has a fault or no priority is left between its neighbours; the update is then as it
-    /// was.
+    /// If `next` is stale or the rule has a fault; the update is then as it was.
     pub fn insert_before(&mut self, next: RuleId, rule: impl IntoRule) -> Result<RuleId, Error> {
-        let next = self.priority_of(next)?;
-        let previous = self.writer.rules().before(next).map_or(Priority(0), |rule| rule.priority);
-        self.insert_between(previous, next, rule)
+        let at = self.priority_of(next)?;
+        self.insert_with(at, rule, |transaction, spec| transaction.insert_before(next, spec))
     }
 
     /// Inserts a rule directly behind another one.
@@ -137,11 +149,8 @@ impl<'f> Update<'f> {
     /// # Errors
     /// As [`Update::insert_before`].
     pub fn insert_after(&mut self, previous: RuleId, rule: impl IntoRule) -> Result<RuleId, Error> {
-        let previous = self.priority_of(previous)?;
-        match self.writer.rules().after(previous).map(|rule| rule.priority) {
-            Some(next) => self.insert_between(previous, next, rule),
-            None => self.append(rule),
-        }
+        let at = self.priority_of(previous)?;
+        self.insert_with(at, rule, |transaction, spec| transaction.insert_after(previous, spec))
     }
 
     /// Inserts a rule before all others.
@@ -155,13 +164,9 @@ impl<'f> Update<'f> {
     /// ```
     ///
     /// # Errors
-    /// As [`Update::insert_before`].
+    /// If the rule has a fault; the update is then as it was.
     pub fn prepend(&mut self, rule: impl IntoRule) -> Result<RuleId, Error> {
-        let first = self.rules().next().map(|rule| rule.priority);
-        match first {
-            Some(first) => self.insert_between(Priority(0), first, rule),
-            None => self.append(rule),
-        }
+        self.insert_with(Priority(0), rule, Transaction::prepend)
     }
 
     /// Inserts a rule behind all others.
@@ -175,11 +180,9 @@ impl<'f> Update<'f> {
     /// ```
     ///
     /// # Errors
-    /// As [`Update::insert_before`].
+    /// If the rule has a fault; the update is then as it was.
     pub fn append(&mut self, rule: impl IntoRule) -> Result<RuleId, Error> {
-        let last = self.rules().next_back().map_or(0, |rule| rule.priority.0);
-        let end = last.checked_add(Priority::of_line(1).0).map(Priority);
-        self.insert_at(end.ok_or_else(no_room)?, rule)
+        self.insert_with(Priority(0), rule, Transaction::append)
     }
 
     /// Inserts a rule at a priority that no live rule has; the smaller wins.
@@ -195,24 +198,30 @@ impl<'f> Update<'f> {
     /// ```
     ///
     /// # Errors
-    /// As [`Update::insert_before`], and if the priority is taken.
+    /// If the rule has a fault or the priority is taken; the update is then as it was.
     pub fn insert_at(&mut self, priority: Priority, rule: impl IntoRule) -> Result<RuleId, Error> {
+        self.insert_with(priority, rule, Transaction::insert)
+    }
+
+    /// Reads a rule at `priority` and inserts it with `insert`.
+    fn insert_with<'t>(
+        &'t mut self,
+        priority: Priority,
+        rule: impl IntoRule,
+        insert: impl FnOnce(&mut Transaction<'t>, RuleSpec) -> Result<RuleId, UpdateError>,
+    ) -> Result<RuleId, Error> {
         let (spec, warnings) = rule.into_rule(self.writer.rules(), priority, &self.inner.options)?;
         let mut transaction = self.writer.resume();
-        let inserted = transaction.insert(spec);
+        let inserted = insert(&mut transaction, spec);
         transaction.keep();
         let inserted = inserted?;
         self.warnings.extend(warnings);
         Ok(inserted)
     }
 
-    fn insert_between(&mut self, low: Priority, high: Priority, rule: impl IntoRule) -> Result<RuleId, Error> {
-        self.insert_at(Priority::between(low, high).ok_or_else(no_room)?, rule)
-    }
-
     fn priority_of(&self, rule: RuleId) -> Result<Priority, Error> {
         let found = self.writer.rules().get(rule).map(|rule| rule.priority);
-        found.ok_or_else(|| firstmatch_core::UpdateError::stale(rule).into())
+        found.ok_or_else(|| UpdateError::stale(rule).into())
     }
 
     /// Removes a rule.
@@ -251,13 +260,7 @@ impl<'f> Update<'f> {
     /// If the id is stale or the rule has a fault; the update is then as it was.
     pub fn replace(&mut self, old: RuleId, rule: impl IntoRule) -> Result<RuleId, Error> {
         let priority = self.priority_of(old)?;
-        let (spec, warnings) = rule.into_rule(self.writer.rules(), priority, &self.inner.options)?;
-        let mut transaction = self.writer.resume();
-        let replaced = transaction.replace(old, spec);
-        transaction.keep();
-        let replaced = replaced?;
-        self.warnings.extend(warnings);
-        Ok(replaced)
+        self.insert_with(priority, rule, |transaction, spec| transaction.replace(old, spec))
     }
 
     /// Makes all changes visible at once and returns their generation. Every batch that starts afterwards sees them. It
@@ -318,8 +321,4 @@ impl Drop for Update<'_> {
     fn drop(&mut self) {
         drop(self.writer.resume());
     }
-}
-
-fn no_room() -> Error {
-    Error::rule("there is no priority left between these rules; `Firewall::renumber` makes room")
 }

@@ -153,15 +153,29 @@ fn faults_change_nothing() {
     update.commit().expect("there is room");
 }
 
-/// Where no priority is left between two rules, renumbering makes room and keeps ids and decisions.
+/// Rules that are put before the same rule are never refused, and renumbering keeps ids and decisions.
 #[test]
 fn renumbering_makes_room() {
     let firewall = Firewall::from_text("permit tcp dport 80\npermit tcp dport 81\n").expect("good rules");
     let mut update = firewall.update();
     let last = update.rules().next_back().expect("two rules").id;
-    let full = (0..100).find_map(|_| update.insert_before(last, "deny tcp dport 22").err());
-    assert!(full.expect("priorities end").to_string().contains("renumber"));
+    let mut ids = vec![update.rules().next().expect("two rules").id];
+    ids.extend((0..100).map(|_| update.insert_before(last, "deny tcp dport 22").expect("there is room")));
+    // Each between the last two.
+    for step in 0..200 {
+        let at = 1 + step / 2;
+        let put = match step % 2 {
+            0 => update.insert_after(ids[at - 1], "deny tcp dport 21"),
+            _ => update.insert_before(ids[at], "deny tcp dport 20"),
+        };
+        ids.insert(at, put.expect("there is room"));
+        assert!(update.insert_before(ids[at], "deny nothing").is_err());
+    }
+    ids.push(last);
+    ids.insert(0, update.prepend("deny tcp dport 19").expect("there is room"));
+    ids.push(update.append("permit tcp dport 443").expect("there is room"));
     update.commit().expect("there is room");
+    assert!(firewall.update().rules().map(|rule| rule.id).eq(ids));
     firewall.renumber().expect("no limit");
     let mut update = firewall.update();
     update.insert_before(last, "deny tcp dport 81").expect("there is room again");

@@ -1,8 +1,8 @@
 //! `meta` by name, with its options.
 
 use super::config::Config;
+use super::owned::Owned;
 use super::reader::Engine;
-use super::writer::Owned;
 use crate::engine::entry::{Entry, Settings};
 use crate::engine::options::{self, Knob, Set};
 use crate::error::BuildError;

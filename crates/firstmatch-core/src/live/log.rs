@@ -24,6 +24,10 @@ pub(super) struct Changes {
     attached: Vec<(u32, Attached)>,
 }
 
+/// Point in a list of changes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark([usize; 3]);
+
 impl Changes {
     /// Builds an empty list; `key_words` has the number of key words of each part.
     pub(super) fn new(key_words: impl Iterator<Item = usize>) -> Self {
@@ -82,10 +86,16 @@ impl Changes {
         self.changes.push((rule, None));
     }
 
-    /// Removes the last change, which must be a removal.
-    pub(super) fn undo_remove(&mut self) {
-        let undone = self.changes.pop();
-        debug_assert!(undone.is_some_and(|(_, insertion)| insertion.is_none()));
+    /// Returns a mark of what is there now, for [`Self::truncate`].
+    pub(super) fn mark(&self) -> Mark {
+        Mark([self.changes.len(), self.places.len(), self.attached.len()])
+    }
+
+    /// Removes all that came after `mark`.
+    pub(super) fn truncate(&mut self, Mark([changes, places, attached]): Mark) {
+        self.changes.truncate(changes);
+        self.places.truncate(places);
+        self.attached.truncate(attached);
     }
 
     /// Returns each changed rule, and whether it is inserted.

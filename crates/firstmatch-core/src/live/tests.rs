@@ -5,6 +5,7 @@ mod fronts;
 mod large;
 mod left_right;
 mod limits;
+mod order;
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -341,6 +341,26 @@ impl RuleSet {
         }
     }
 
+    /// Returns the live rules of the priorities from `first` to `last`, both included.
+    pub(super) fn within(&self, first: Priority, last: Priority) -> impl Iterator<Item = &Rule> {
+        self.order.range(first..=last).filter_map(|(_, &slot)| self.slots[slot as usize].rule())
+    }
+
+    /// Gives rules other priorities, all at once; returns those that they had.
+    ///
+    /// The rules must be live, and no other rule may have one of the priorities.
+    pub(crate) fn move_to(&mut self, to: &[(RuleId, Priority)]) -> Vec<(RuleId, Priority)> {
+        let old: Vec<_> = to.iter().filter_map(|&(id, _)| Some((id, self.get(id)?.priority))).collect();
+        old.iter().for_each(|(_, priority)| _ = self.order.remove(priority));
+        for &(id, priority) in to {
+            if let Slot::Live(rule) = &mut self.slots[id.slot()] {
+                rule.spec.priority = priority;
+                self.order.insert(priority, id.slot() as u32);
+            }
+        }
+        old
+    }
+
     /// Gives the rules the priorities of lines 1, 2, 3 and so on, in their order.
     ///
     /// After that there is room between any two again. Ids stay. A set of more rules than there are lines keeps its

@@ -12,7 +12,7 @@ use crate::error::UpdateError;
 use crate::rule::{Action, Condition, Conditions, Test};
 
 /// Returns a rule with one region for each destination port in `ports`.
-fn spec(priority: u64, ports: &[u32]) -> RuleSpec {
+pub(super) fn spec(priority: u64, ports: &[u32]) -> RuleSpec {
     let tests = ports.iter().map(|&port| (None, Test::Value(u128::from(port)))).collect();
     let conditions = Conditions::from([Condition { field: 3, negated: false, tests }]);
     RuleSpec { priority: Priority(priority), ..blank(conditions) }
@@ -26,7 +26,7 @@ fn blank(conditions: Conditions) -> RuleSpec {
 /// Number of ports that the rules of a test match.
 const PORTS: u32 = 48;
 
-fn keys(schema: &Schema) -> KeyBuf {
+pub(super) fn keys(schema: &Schema) -> KeyBuf {
     let mut keys = KeyBuf::new(schema);
     for port in 0..PORTS {
         let values = vec![Some(1), Some(2), Some(3), Some(u128::from(2 * port)), Some(6)];
@@ -53,7 +53,7 @@ fn answers(engine: &dyn Classifier, keys: &KeyBuf) -> Vec<Option<RuleId>> {
 }
 
 /// Returns a set in which rule `n` matches port `2n`; every third rule also matches `2n + 6` and `2n + 12`.
-fn ports(count: u32) -> RuleSet {
+pub(super) fn ports(count: u32) -> RuleSet {
     let mut set = RuleSet::new(Schema::ipv4());
     for at in 0..count {
         let more = [2 * at, 2 * at + 6, 2 * at + 12];
@@ -69,7 +69,7 @@ fn regions(rules: &RuleSet) -> usize {
 }
 
 /// Asserts that all numbers from queries are true of the replica that readers use, and that regions count.
-fn check(engine: &Engine, writer: &Writer, keys: &KeyBuf, what: &str) {
+pub(super) fn check(engine: &Engine, writer: &Writer, keys: &KeyBuf, what: &str) {
     assert_eq!(answers(engine, keys), want(writer.rules(), keys), "{what}");
     let (stats, explained) = (Classifier::stats(engine), engine.explain());
     assert_eq!((stats.rules, stats.regions), (writer.rules().len(), regions(writer.rules())), "{what}: {explained}");
@@ -115,7 +115,7 @@ fn check_list(list: &RegionList, rules: &RuleSet, what: &str) {
 }
 
 /// Returns each kind of base without changes in place, `bit_select` with them, and every engine as a front.
-fn forms() -> impl Iterator<Item = Config> {
+pub(super) fn forms() -> impl Iterator<Item = Config> {
     let base = |kind, in_place| Config {
         strategy: Strategy::Force(kind),
         in_place,
@@ -149,7 +149,7 @@ fn an_overlay_that_overflows_is_counted() {
     assert!(most > 500, "{most}");
 }
 
-fn commit(writer: &mut Writer, change: impl FnOnce(&mut Transaction<'_>)) -> Result<u64, UpdateError> {
+pub(super) fn commit(writer: &mut Writer, change: impl FnOnce(&mut Transaction<'_>)) -> Result<u64, UpdateError> {
     let mut transaction = writer.begin();
     change(&mut transaction);
     transaction.commit()
