@@ -27,8 +27,8 @@ struct firstmatch_acl_rule {
     uint32_t userdata;
 };
 
-/* Removes every rule that one of num names has, in one pass over the rules. Returns the number of rules that were removed,
- * -EINVAL or -ENOMEM. */
+/* Removes every rule that one of num names has, all or none. Returns the number of rules that were removed, -EINVAL or
+ * -ENOMEM. */
 int firstmatch_acl_remove_rules(struct rte_acl_ctx *ctx, const struct firstmatch_acl_rule *rules, uint32_t num);
 
 /* Creates a context with the rules, parameters and configuration of ctx. It has no table until firstmatch_acl_commit or

@@ -6,7 +6,7 @@
 //! # Invariants
 //! - A live handle has the magic word, and a freed one has not (test `a_freed_handle_is_refused` of `tests/bad.rs`).
 //! - `version` is that of the table in `built`, or 0 without one (`Context::publish`).
-//! - The counters in `Rules` are those of the first rules (`Rules::remove`).
+//! - The counters in `Rules` are those of the first rules, by index; a removed rule has none (`Rules::remove`).
 
 use std::collections::TryReserveError;
 use std::ffi::CStr;
@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::abi::{Code, MemHook, NAME_SIZE};
+use crate::abi::{Code, MemHook, NAME_SIZE, RuleName};
 use crate::counts::{COUNTER_BYTES, Counted, Gone};
 use crate::kept::{Head, Kept};
 use crate::table::{Checked, Table, reserve, reserve_small};
@@ -58,40 +58,30 @@ pub(crate) struct Rules {
     config: Option<Checked>,
     /// Whether the next table counts results.
     pub(crate) is_counting: bool,
-    /// Counters of the first rules; the next build makes those of the others.
-    counted: Vec<Counted>,
+    /// Counters of the first rules, none for removed ones; the next build makes those of the others.
+    counted: Vec<Option<Counted>>,
     /// Counters of removed rules that the table still has.
-    leaving: Vec<Counted>,
+    leaving: Vec<Option<Counted>>,
 }
 
 impl Rules {
     /// Number of bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
-        self.kept.bytes() + (self.counted.capacity() + self.leaving.capacity()) * size_of::<Counted>()
+        self.kept.bytes() + (self.counted.capacity() + self.leaving.capacity()) * size_of::<Option<Counted>>()
     }
 
-    /// Removes the rules whose head `is_removed` says so of; returns their number.
+    /// Removes the rules of each name; returns their number.
     ///
     /// # Errors
     /// If there is no memory; no rule is removed then.
-    fn remove(&mut self, is_removed: impl Fn(Head) -> bool) -> Result<usize, TryReserveError> {
+    fn remove(&mut self, names: &[RuleName]) -> Result<usize, TryReserveError> {
         let Self { kept, counted, leaving, .. } = self;
-        leaving.try_reserve(counted.len())?;
-        let mut left = 0;
-        let removed = kept.remove(|index, head| {
-            let is_removed = is_removed(head);
-            match counted.get(index) {
-                Some(rule) if is_removed => leaving.push(rule.clone()),
-                Some(_) => {
-                    counted.swap(left, index);
-                    left += 1;
-                }
-                None => {}
-            }
-            is_removed
-        })?;
-        counted.truncate(left);
-        Ok(removed)
+        let found = kept.find(names)?;
+        leaving.try_reserve(if counted.is_empty() { 0 } else { found })?;
+        let mut remove = |&name: &RuleName| {
+            kept.remove(name, |index| leaving.extend(counted.get_mut(index).and_then(Option::take).map(Some)))
+        };
+        Ok(names.iter().map(&mut remove).sum())
     }
 
     /// Returns a copy without counters.
@@ -124,13 +114,14 @@ impl Rules {
             (self.counted, self.leaving) = (Vec::new(), Vec::new());
             return Ok(Box::default());
         }
-        let new = self.counted.len()..self.kept.len();
+        let new = self.counted.len()..self.kept.places();
         reserve(new.len() * 2 * COUNTER_BYTES)?;
         self.counted.try_reserve_exact(new.len()).map_err(|_| Code::NoMemory)?;
-        self.counted.extend(new.map(|index| Counted::new(self.kept.head(index))));
+        let Self { kept, counted, .. } = self;
+        counted.extend(new.map(|index| (!kept.is_gone(index)).then(|| Counted::new(kept.head(index)))));
         let mut all = Vec::new();
-        all.try_reserve_exact(self.counted.len()).map_err(|_| Code::NoMemory)?;
-        all.extend_from_slice(&self.counted);
+        all.try_reserve_exact(kept.len()).map_err(|_| Code::NoMemory)?;
+        all.extend(counted.iter().flatten().cloned());
         Ok(all.into())
     }
 
@@ -141,6 +132,12 @@ impl Rules {
     fn table(&mut self, config: &Checked) -> Result<Table, Code> {
         reserve_small()?;
         self.kept.pack().map_err(|_| Code::NoMemory)?;
+        if self.kept.is_sparse() {
+            // Counters of removed rules have left already.
+            let (kept, mut index) = (&self.kept, 0..);
+            self.counted.retain(|_| index.next().is_some_and(|index| !kept.is_gone(index)));
+            self.kept.compact();
+        }
         let counters = self.counters()?;
         Table::build(&self.kept, config, self.rule_size as usize, counters)
     }
@@ -387,15 +384,13 @@ impl Context {
         result
     }
 
-    /// Removes the rules that `is_removed` says so of, by priority and user data; returns their number. The table
-    /// stays.
+    /// Removes the rules of each name; returns their number. The table stays.
     ///
     /// # Errors
     /// If there is no memory; no rule is removed then.
-    pub(crate) fn remove(&self, is_removed: impl Fn(i32, u32) -> bool) -> Result<usize, Code> {
+    pub(crate) fn remove(&self, names: &[RuleName]) -> Result<usize, Code> {
         reserve_small()?;
-        let removed = lock(&self.rules).remove(|head| is_removed(head.priority, head.userdata));
-        removed.map_err(|_| Code::NoMemory)
+        lock(&self.rules).remove(names).map_err(|_| Code::NoMemory)
     }
 
     /// Builds the table of the last configuration anew, perhaps without rules. The old table stays if that fails.

@@ -48,12 +48,12 @@ pub(crate) struct Gone {
     /// Results of rules that no table has any more.
     total: u64,
     /// Rules that a thread may still count in an old table.
-    used: Vec<Counted>,
+    used: Vec<Option<Counted>>,
 }
 
 impl Gone {
     /// Adds rules that left the table.
-    pub(crate) fn add(&mut self, rules: Vec<Counted>) {
+    pub(crate) fn add(&mut self, rules: Vec<Option<Counted>>) {
         self.settle();
         match self.used.is_empty() {
             true => self.used = rules,
@@ -64,16 +64,16 @@ impl Gone {
     /// Returns the number of results.
     pub(crate) fn results(&mut self) -> u64 {
         self.settle();
-        self.total + self.used.iter().map(Counted::results).sum::<u64>()
+        self.total + self.used.iter().flatten().map(Counted::results).sum::<u64>()
     }
 
     /// Adds up the rules that no table has any more, and frees their memory.
     fn settle(&mut self) {
         let used = std::mem::take(&mut self.used);
-        for mut rule in used {
+        for mut rule in used.into_iter().flatten() {
             match Arc::get_mut(&mut rule.counter) {
                 Some(results) => self.total += *results.get_mut(),
-                None => self.used.push(rule),
+                None => self.used.push(Some(rule)),
             }
         }
     }

@@ -5,11 +5,13 @@
 //! therefore be built from packed rules. For example, an IPv4 5-tuple keeps some 26 bytes: addresses, lengths, ports,
 //! protocol, and the low bytes of priority and user data.
 //!
-//! Rules are added to a tail of whole rules, which the next build packs.
+//! Rules are added to a tail of whole rules, which the next build packs. Removed rules keep their place until a build
+//! finds as many of them as others, so that a removal moves no rule.
 
 use std::collections::TryReserveError;
 
-use crate::abi::RULE_HEAD;
+use crate::abi::{RULE_HEAD, RuleName};
+use crate::names::Names;
 
 /// Number of bytes of a rule that have a meaning before its first field.
 const DATA: usize = 12;
@@ -45,6 +47,11 @@ pub(crate) struct Kept {
     packed_rules: usize,
     /// Whole rules that are not packed yet.
     tail: Vec<u8>,
+    /// Bits of the removed rules, and their number.
+    gone: Vec<u64>,
+    gone_rules: usize,
+    /// Index by name, from the first removal on.
+    names: Option<Names>,
 }
 
 impl Kept {
@@ -65,18 +72,41 @@ impl Kept {
             Ok(to)
         }
         let [template, packed, tail] = [&self.template, &self.packed, &self.tail].map(|bytes| copy(bytes));
-        let (stride, packed_rules, varying) = (self.stride, self.packed_rules, copy(&self.varying)?);
-        Ok(Self { stride, template: template?, varying, packed: packed?, packed_rules, tail: tail? })
+        let (varying, gone) = (copy(&self.varying)?, copy(&self.gone)?);
+        let (template, packed, tail) = (template?, packed?, tail?);
+        let Self { stride, packed_rules, gone_rules, .. } = *self;
+        Ok(Self { stride, template, varying, packed, packed_rules, tail, gone, gone_rules, names: None })
     }
 
-    /// Number of rules.
+    /// Number of rules that are left.
     pub(crate) fn len(&self) -> usize {
+        self.places() - self.gone_rules
+    }
+
+    /// Number of rules and of removed rules that still have a place.
+    pub(crate) fn places(&self) -> usize {
         self.packed_rules + self.tail.len().checked_div(self.stride).unwrap_or(0)
+    }
+
+    /// Returns the indices of the rules that are left, in the order in which they were added.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = usize> {
+        (0..self.places()).filter(|&index| !self.is_gone(index))
+    }
+
+    /// Whether the rule of index `index` was removed.
+    pub(crate) fn is_gone(&self, index: usize) -> bool {
+        self.gone.get(index / 64).is_some_and(|bits| bits >> (index % 64) & 1 == 1)
+    }
+
+    /// Whether as many rules are gone as are left, so that [`Self::compact`] is worth its time.
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.gone_rules > 0 && self.gone_rules >= self.len()
     }
 
     /// Number of bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
-        self.template.capacity() + self.varying.capacity() * 4 + self.packed.capacity() + self.tail.capacity()
+        let names = self.names.as_ref().map_or(0, Names::bytes) + self.gone.capacity() * 8;
+        self.template.capacity() + self.varying.capacity() * 4 + self.packed.capacity() + self.tail.capacity() + names
     }
 
     /// Removes every rule and frees the memory.
@@ -89,7 +119,34 @@ impl Kept {
     /// # Errors
     /// If there is no memory.
     pub(crate) fn reserve(&mut self, count: usize) -> Result<(), TryReserveError> {
-        self.tail.try_reserve(count.saturating_mul(self.stride))
+        self.tail.try_reserve(count.saturating_mul(self.stride))?;
+        match self.names.is_some() {
+            true => self.index(count),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes the index by name, or room in it for `count` more rules.
+    fn index(&mut self, count: usize) -> Result<(), TryReserveError> {
+        let places = self.places();
+        self.gone.try_reserve((places + count).div_ceil(64).saturating_sub(self.gone.len()))?;
+        self.gone.resize(self.gone.len().max(places.div_ceil(64)), 0);
+        let is_new = self.names.is_none();
+        let mut names = self.names.take().unwrap_or_default();
+        let reserved = names.reserve((places + count).max(1), |index| self.name(index));
+        if is_new {
+            reserved?;
+            (0..places).for_each(|_| names.add(|index| self.name(index), |index| self.is_gone(index)));
+            self.names = Some(names);
+            return Ok(());
+        }
+        self.names = Some(names);
+        reserved
+    }
+
+    fn name(&self, index: usize) -> RuleName {
+        let Head { priority, userdata, .. } = self.head(index);
+        RuleName { priority, userdata }
     }
 
     /// Adds a whole rule, for which there is room.
@@ -99,6 +156,10 @@ impl Kept {
         // Padding has no meaning and may hold anything.
         let padding = DATA.min(rule.len())..RULE_HEAD.min(rule.len());
         self.tail[start..][padding].fill(0);
+        if let Some(mut names) = self.names.take() {
+            names.add(|index| self.name(index), |index| self.is_gone(index));
+            self.names = Some(names);
+        }
     }
 
     /// Writes the rule of index `index`, which must be there, to `rule`, which has the length of a whole rule.
@@ -136,30 +197,56 @@ impl Kept {
         Head::of(&head)
     }
 
-    /// Removes the rules that `is_removed` says so of, by index and head; returns their number.
+    /// Makes the index by name, so that [`Self::remove`] can be called; returns the number of rules of `names`.
     ///
-    /// It asks for each rule once, in their order.
+    /// The first call goes through all rules. A name that occurs twice counts twice.
     ///
     /// # Errors
-    /// If there is no memory; no rule is asked for then.
-    pub(crate) fn remove(&mut self, mut is_removed: impl FnMut(usize, Head) -> bool) -> Result<usize, TryReserveError> {
-        self.pack()?;
-        let (width, count) = (self.varying.len(), self.packed_rules);
-        // Rules from `first` on stay and are to be moved behind the `left` first ones.
-        let (mut left, mut first) = (0, 0);
-        let heads = self.heads().to_vec();
-        for index in 0..count {
-            if is_removed(index, self.packed_head(&heads, index)) {
-                self.packed.copy_within(first * width..index * width, left * width);
-                left += index - first;
-                first = index + 1;
+    /// If there is no memory.
+    pub(crate) fn find(&mut self, names: &[RuleName]) -> Result<usize, TryReserveError> {
+        self.index(0)?;
+        let (kept, Some(index)) = (&*self, &self.names) else { return Ok(0) };
+        let count = |&name: &RuleName| {
+            let rules = index.rules_of(name, |index| kept.name(index));
+            rules.take_while(|&index| !kept.is_gone(index)).count()
+        };
+        Ok(names.iter().map(count).sum())
+    }
+
+    /// Removes the rules of a name, and calls `removed` with the index of each; returns their number.
+    ///
+    /// It looks at these rules alone. Without [`Self::find`] since the last rule was added, it may find none.
+    pub(crate) fn remove(&mut self, name: RuleName, mut removed: impl FnMut(usize)) -> usize {
+        let Some(names) = self.names.take() else { return 0 };
+        let (mut gone, mut count) = (std::mem::take(&mut self.gone), 0);
+        for index in names.rules_of(name, |index| self.name(index)) {
+            let (Some(bits), bit) = (gone.get_mut(index / 64), 1 << (index % 64)) else { break };
+            // Rules of a name are removed together.
+            if *bits & bit != 0 {
+                break;
+            }
+            *bits |= bit;
+            removed(index);
+            count += 1;
+        }
+        (self.names, self.gone) = (Some(names), gone);
+        self.gone_rules += count;
+        count
+    }
+
+    /// Frees the places of removed rules. There must be no tail.
+    pub(crate) fn compact(&mut self) {
+        let (width, mut left) = (self.varying.len(), 0);
+        for index in 0..self.packed_rules {
+            if !self.is_gone(index) {
+                self.packed.copy_within(index * width..(index + 1) * width, left * width);
+                left += 1;
             }
         }
-        self.packed.copy_within(first * width..count * width, left * width);
-        left += count - first;
         self.packed.truncate(left * width);
-        self.packed_rules = left;
-        Ok(count - left)
+        (self.packed_rules, self.gone_rules) = (left, 0);
+        self.gone.clear();
+        self.names = None;
     }
 
     /// Packs the tail.
@@ -178,17 +265,17 @@ impl Kept {
         }
         let varying: Vec<u32> = (0..).zip(&differs).filter(|&(_, &differs)| differs != 0).map(|(at, _)| at).collect();
         let mut packed = Vec::new();
-        packed.try_reserve_exact(self.len() * varying.len())?;
+        packed.try_reserve_exact(self.places() * varying.len())?;
         let mut first = Vec::new();
         first.try_reserve_exact(self.stride)?;
         first.extend_from_slice(template);
         let mut rule = vec![0; self.stride];
-        for index in 0..self.len() {
+        for index in 0..self.places() {
             self.read(index, &mut rule);
             packed.extend(varying.iter().map(|&at| rule[at as usize]));
         }
-        let packed_rules = self.len();
-        *self = Self { stride: self.stride, template: first, varying, packed, packed_rules, tail: Vec::new() };
+        self.packed_rules = self.places();
+        (self.template, self.varying, self.packed, self.tail) = (first, varying, packed, Vec::new());
         Ok(())
     }
 }
@@ -234,31 +321,95 @@ mod tests {
         }
     }
 
+    /// Rules are found by name, the last first, whatever was added, removed, packed or compacted before.
     #[test]
-    fn removed_rules_leave_the_others_in_order() {
-        let mut kept = Kept::new(32);
-        let rule = |userdata: u32| [[0; 8].as_slice(), &userdata.to_ne_bytes(), &[userdata as u8; 20]].concat();
-        let mut expected: Vec<u32> = Vec::new();
-        for round in 0..3 {
-            kept.reserve(100).expect("memory");
-            (0..100).for_each(|at| kept.push(&rule(100 * round + at)));
-            expected.extend(100 * round..100 * (round + 1));
-            let before = expected.len();
-            expected.retain(|userdata| userdata % 3 != round);
-            let removed = kept.remove(|_, head| head.userdata % 3 == round).expect("memory");
-            assert_eq!(removed, before - expected.len());
-            let mut out = vec![0; 32];
-            let left = (0..kept.len()).map(|index| {
-                kept.read(index, &mut out);
-                assert_eq!(out[12..16], [0; 4]);
-                assert_eq!(out[16], out[8]);
-                Head::of(&out).userdata
-            });
-            assert_eq!(left.collect::<Vec<_>>(), expected);
+    fn rules_are_found_by_name() {
+        let mut rng = Rng::new(2);
+        for round in 0..60 {
+            let names = 1 + rng.below(if round % 3 == 0 { 3 } else { 200 });
+            // Rules that are left, by number of addition.
+            let (mut kept, mut left, mut added) = (Kept::new(20), Vec::<(u32, RuleName)>::new(), 0u32);
+            for _ in 0..rng.below(120) {
+                let name = |rng: &mut Rng| {
+                    let name = rng.below(names) as u32;
+                    RuleName { priority: 1 + (name / 7) as i32, userdata: name % 7 }
+                };
+                match rng.below(5) {
+                    0 | 1 => {
+                        let count = rng.below(40);
+                        kept.reserve(count).expect("memory");
+                        for _ in 0..count {
+                            let name = name(&mut rng);
+                            let words = [1, name.priority.cast_unsigned(), name.userdata, 0, added];
+                            kept.push(words.map(u32::to_ne_bytes).as_flattened());
+                            left.push((added, name));
+                            added += 1;
+                        }
+                    }
+                    2 | 3 => {
+                        let names: Vec<_> = (0..rng.below(4)).map(|_| name(&mut rng)).collect();
+                        let mut first = names.clone();
+                        first.sort_unstable();
+                        first.dedup();
+                        let are = left.iter().filter(|(_, name)| first.contains(name)).count();
+                        assert_eq!(kept.find(&first).expect("memory"), are);
+                        let mut removed = 0;
+                        for &name in &names {
+                            let mut last = usize::MAX;
+                            removed += kept.remove(name, |index| {
+                                assert!(index < last);
+                                last = index;
+                            });
+                        }
+                        left.retain(|(_, name)| !names.contains(name));
+                        assert_eq!(removed, are);
+                    }
+                    _ => {
+                        kept.pack().expect("memory");
+                        if kept.is_sparse() {
+                            kept.compact();
+                            assert_eq!(kept.places(), left.len());
+                        }
+                        assert!(kept.places() <= 2 * left.len());
+                        if rng.percent(20) {
+                            kept = kept.copy().expect("memory");
+                        }
+                    }
+                }
+                let mut out = [0; 20];
+                let are = kept.indices().map(|index| {
+                    kept.read(index, &mut out);
+                    let number = u32::from_ne_bytes(*out[16..].first_chunk().expect("four bytes"));
+                    (number, kept.name(index))
+                });
+                assert!(are.eq(left.iter().copied()) && kept.len() == left.len(), "round {round}");
+            }
         }
-        assert!(expected.len() > 50);
-        assert_eq!(kept.remove(|_, _| true).expect("memory"), expected.len());
-        assert_eq!((kept.len(), kept.remove(|_, _| true).expect("memory")), (0, 0));
+    }
+
+    /// A removal looks at rules of its name alone.
+    #[test]
+    fn a_removal_goes_to_its_rules() {
+        let (mut kept, count) = (Kept::new(20), 100_000u32);
+        kept.reserve(count as usize).expect("memory");
+        for at in 0..count {
+            kept.push([1, 1 + at / 1000, at % 500, 0, at].map(u32::to_ne_bytes).as_flattened());
+        }
+        kept.pack().expect("memory");
+        let name = |userdata| RuleName { priority: 77, userdata };
+        assert_eq!(kept.find(&[name(3), name(500)]).expect("memory"), 2);
+        let names = kept.names.take().expect("it was made");
+        for userdata in [3, 499, 500] {
+            let asked = std::cell::Cell::new(0);
+            let rules = names.rules_of(name(userdata), |index| {
+                asked.set(asked.get() + 1);
+                kept.name(index)
+            });
+            let rules: Vec<_> = rules.collect();
+            assert_eq!(rules.len(), if userdata < 500 { 2 } else { 0 });
+            assert!(asked.get() < 50, "{} rules were looked at", asked.get());
+        }
+        assert_eq!(names.bytes(), (262_144 + 100_000) * 4);
     }
 
     #[test]

@@ -52,6 +52,7 @@ mod gather;
 #[expect(unsafe_code, reason = "an allocator")]
 mod huge;
 mod kept;
+mod names;
 #[expect(unsafe_code, reason = "functions of C")]
 mod own;
 mod plan;

@@ -40,19 +40,20 @@ fn number(body: impl FnOnce() -> Result<usize, Code>) -> c_int {
 
 /// Removes every rule that has this priority and this user data; returns their number.
 ///
-/// Lookups see the change after the next `firstmatch_acl_commit` or `rte_acl_build`. It returns `-EINVAL` for a handle
+/// It looks at these rules alone; the first removal of a context goes through all rules. Lookups see the change after
+/// the next `firstmatch_acl_commit` or `rte_acl_build`. It returns `-EINVAL` for a handle
 /// that is not live, and `-ENOMEM` without memory.
 ///
 /// # Safety
 /// None is needed: a handle that is not live is refused.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C" fn firstmatch_acl_remove(ctx: *mut Context, priority: i32, userdata: u32) -> c_int {
-    number(|| find(ctx).ok_or(Code::Invalid)?.remove(|of, data| (of, data) == (priority, userdata)))
+    number(|| find(ctx).ok_or(Code::Invalid)?.remove(&[RuleName { priority, userdata }]))
 }
 
 /// Removes every rule whose priority and user data are those of one of `num` names; returns their number.
 ///
-/// It goes through the rules once, whatever the number of names. It returns `-EINVAL` for a handle that is not live, or
+/// It looks at the rules of the names alone, and removes all or none. It returns `-EINVAL` for a handle that is not live, or
 /// if `rules` is null and `num` is not 0, and `-ENOMEM` without memory. No rule is removed then.
 ///
 /// # Safety
@@ -65,8 +66,7 @@ pub unsafe extern "C" fn firstmatch_acl_remove_rules(ctx: *mut Context, rules: *
         names.try_reserve_exact(num as usize).map_err(|_| Code::NoMemory)?;
         // SAFETY: the caller's promise.
         names.extend((0..num as usize).map(|at| unsafe { rules.add(at).read_unaligned() }));
-        names.sort_unstable();
-        context.remove(|priority, userdata| names.binary_search(&RuleName { priority, userdata }).is_ok())
+        context.remove(&names)
     })
 }
 

@@ -74,10 +74,11 @@ struct Ordered {
 
 /// Returns the rank of a rule; the smaller wins.
 ///
-/// A larger priority of C comes first. Of equal ones the rule added last comes first.
-fn priority(head: Head, index: u32) -> Priority {
+/// A larger priority of C comes first. Of equal ones the rule added last comes first. `number` counts the rules of the
+/// table in the order of addition.
+fn priority(head: Head, number: u32) -> Priority {
     let above = (i64::from(abi::MAX_PRIORITY) + 1 - i64::from(head.priority)) as u64;
-    Priority(above << 32 | u64::from(u32::MAX - index))
+    Priority(above << 32 | u64::from(u32::MAX - number))
 }
 
 /// Returns priority of C and number of addition of a rule, from its priority among all.
@@ -100,13 +101,13 @@ impl Table {
         let mut order = Vec::new();
         order.try_reserve_exact(rules.len()).map_err(|_| Code::NoMemory)?;
         let mut constrained = vec![false; config.fields.len()];
-        for index in 0..rules.len() {
+        for (number, index) in (0..).zip(rules.indices()) {
             rules.read(index, &mut rule);
             let head = Head::of(&rule);
             let mask = config.categories_of(head.category_mask);
             if mask != 0 {
                 config.fields.check(&rule, &mut constrained)?;
-                order.push(Ordered { priority: priority(head, index as u32), index: index as u32, mask });
+                order.push(Ordered { priority: priority(head, number), index: index as u32, mask });
             }
         }
         order.sort_unstable_by_key(|ordered| ordered.priority);
