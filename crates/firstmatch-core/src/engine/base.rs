@@ -125,6 +125,10 @@ pub(crate) trait BaseEngine: Engine + Base + Sized {
     const IS_LIST: bool = false;
     /// Whether it takes changes in place.
     const CHANGES_IN_PLACE: bool = false;
+    /// Number of cache lines that lookups of every other candidate must touch on average to make this one worth building.
+    ///
+    /// It saves the build of an engine that is only of use if no other is good.
+    const WORTH_LINES: usize = 0;
 
     /// Builds the base.
     ///

@@ -83,6 +83,12 @@ macro_rules! bases {
                 }
             }
 
+            pub(crate) fn worth_lines(self) -> usize {
+                match self {
+                    $(Self::$kind => <$folder::$engine as BaseEngine>::WORTH_LINES,)*
+                }
+            }
+
             pub(crate) fn build_bytes(self, set: &Lowered, is_forced: bool) -> usize {
                 match self {
                     $(Self::$kind => <$folder::$engine as BaseEngine>::build_bytes(set, is_forced),)*
@@ -218,6 +224,10 @@ bases! {
     ///
     /// The offline algorithm is no candidate, because it is on no set the fastest.
     TupleMerge = tuple::TupleMerge;
+    /// Engine [`decomposition`](mod@crate::engines::decomposition), for rules that nothing separates.
+    ///
+    /// `npf` is no candidate, because its scratch grows with the rules, so that a reader would allocate after a rebuild.
+    Decomposition = decomposition::Decomposition;
     /// Engine [`linear`](mod@crate::engines::linear).
     Linear = linear::Linear;
 }

@@ -47,6 +47,8 @@ pub struct Config {
     /// Number of packets that callers look up at a time; candidates are timed accordingly.
     pub calls: Calls,
     /// Maximum number of region visits to time all candidates, counted as in the worst case; `None` is 2²⁶.
+    ///
+    /// A candidate with long lookups is timed on fewer packets, down to four at a time.
     pub trial: Option<usize>,
     /// Maximum number of rules in an overlay; insertions beyond it are refused until a rebuild is installed.
     ///

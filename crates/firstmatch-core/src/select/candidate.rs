@@ -21,7 +21,7 @@ pub enum Outcome {
     Slower,
     /// It was not timed, because a lookup may visit too many regions in the worst case.
     ///
-    /// Its share of [`Config::trial`](crate::live::Config::trial) has room for too few lookups.
+    /// Its share of [`Config::trial`](crate::live::Config::trial) has no room for four lookups at a time.
     Untimed,
     /// A cap refused it.
     Refused {
@@ -57,6 +57,15 @@ pub enum Outcome {
     LongBuild {
         /// [Region visits](super::Limits::build_visits) made so far.
         visits: usize,
+    },
+    /// It was not built, because it is for rules that make lookups of every other candidate long.
+    ///
+    /// For example, `decomposition` is not worth its build if lookups of `bit_select` touch a dozen lines.
+    GoodWithout {
+        /// Mean number of cache lines that a lookup of another candidate touches, on its least favourable traffic.
+        lines: usize,
+        /// Number of lines from which this candidate is built.
+        worth: usize,
     },
     /// Another kind was forced.
     NotAsked,
@@ -95,6 +104,9 @@ impl fmt::Display for Outcome {
                 write!(f, "not taken: {bytes} bytes, four times another's, and not twice as fast")
             }
             Self::LongBuild { visits } => write!(f, "not taken: unfinished after {visits} region visits"),
+            Self::GoodWithout { lines, worth } => {
+                write!(f, "not built: another touches {lines} lines a packet, and it is of use from {worth}")
+            }
             Self::NotAsked => f.write_str("not tried: another was asked for"),
             Self::NotNeeded => f.write_str("not tried: an earlier one fits"),
             Self::FewRegions => write!(f, "not tried: {FEW} regions and fewer need no structure"),

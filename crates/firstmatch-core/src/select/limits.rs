@@ -20,7 +20,8 @@ pub struct Limits {
     pub worst_lines: Option<usize>,
     /// Regions that a lookup may test in the worst case.
     ///
-    /// With `None` no candidate is refused, but those that keep [`Self::WORST_TESTS`] are preferred.
+    /// With `None` no candidate is refused, but those that keep [`Self::WORST_TESTS`] are preferred. Regions that a
+    /// vector tests together then count as the 32-bit words of vectors that are read.
     pub worst_tests: Option<usize>,
     /// Region visits of a base's build, counted as they are made.
     ///

@@ -2,7 +2,8 @@
 //!
 //! `choose` gets a rule set and a budget. Candidates that fit the budget and [`Limits`] are built (`trials`) and timed
 //! side by side on several sorts of [`Traffic`] (`trial`). The candidate with the least worst ratio to the fastest is
-//! taken. Nothing here knows of updates, and nothing starts a thread.
+//! taken. A candidate that is only of use for rules that nothing separates is built if the counted lookups of all
+//! others touch many cache lines. Nothing here knows of updates, and nothing starts a thread.
 //!
 //! No model predicts lookup times. A model needs a built base to count in, so it would save only the timing. The first
 //! round of timing already shows which candidates are far slower, and these get no second round.

@@ -16,9 +16,12 @@ const ROUNDS: usize = 3;
 const TURNS: usize = 3;
 /// Number of keys in a batch.
 const BATCH: usize = 256;
-/// Maximum number of keys in a turn, and the minimum for timing a candidate at all.
+/// Maximum number of keys in a turn, the minimum for several rounds, and the minimum for timing a candidate at all.
 const TURN: usize = 4 * BATCH;
 const LEAST: usize = BATCH / 8;
+const FEWEST: usize = 4;
+/// Number of keys of each sort of traffic whose steps are counted.
+const COUNTED: usize = 64;
 /// A candidate is far slower than another if its worst ratio is above this many times the least worst ratio.
 const FAR: f64 = 4.0;
 /// Number of keys of each sort of traffic: as many as regions, within this range.
@@ -51,7 +54,11 @@ pub(crate) struct Timed {
 ///
 /// The least counts, because whatever else runs on the machine only adds to a time. All lookups together make at most
 /// `visits` region visits in the worst case, and each candidate at most its share. A candidate that may visit many
-/// regions looks up fewer keys; if its share is too small even for a few keys, its times are infinite.
+/// regions looks up fewer keys, and only in the first round if these are few. If its share is too small for four keys
+/// at a time, its times are infinite.
+///
+/// For example, with 2^26 visits, four candidates and five samples, a candidate that may visit 200,000 regions looks up
+/// four keys in each of three turns.
 ///
 /// A candidate that is [`FAR`] slower has turns in the first round alone, because timing it would take most of the
 /// time. For example, if one candidate takes at most 1.5 times as long as the fastest on every sample, a candidate that
@@ -63,24 +70,18 @@ pub(crate) struct Timed {
 pub(crate) fn time(candidates: &[&AnyBase], samples: &[Sample], calls: Calls, visits: usize) -> Timed {
     let mut timed = Timed { nanos: vec![vec![f64::INFINITY; samples.len()]; candidates.len()], visits: 0 };
     let Some(Sample { keys, .. }) = samples.first() else { return timed };
-    let share = visits / (ROUNDS * (candidates.len() * samples.len()).max(1));
-    // Returns the number of keys before the turns of a round, and in each turn.
-    let looked_up = |base: &&AnyBase| {
-        let affordable = share / base.visits();
-        let timed = match (affordable / (2 * TURNS)).min(keys.len()).min(TURN) {
-            ..LEAST => return None,
-            few @ ..BATCH => few,
-            many => many / BATCH * BATCH,
-        };
-        Some(((affordable - TURNS * timed).min(keys.len()), timed))
-    };
-    let mut looked_up: Vec<Option<(usize, usize)>> = candidates.iter().map(looked_up).collect();
+    let share = visits / (candidates.len() * samples.len()).max(1);
+    let lookups = |base: &&AnyBase| Lookups::of(share / base.visits(), keys.len());
+    let mut looked_up: Vec<Option<Lookups>> = candidates.iter().map(lookups).collect();
     let mut scratch = Scratch::new(keys.schema());
     for round in 0..ROUNDS {
         for (number, Sample { keys, .. }) in samples.iter().enumerate() {
             for turn in 0..candidates.len() {
                 let at = (turn + round) % candidates.len();
-                let Some((before, count)) = looked_up[at] else { continue };
+                let Some(Lookups { before, count, rounds }) = looked_up[at] else { continue };
+                if round >= rounds {
+                    continue;
+                }
                 let first = round * (keys.len() + TURNS * TURN);
                 pass(candidates[at], &mut scratch, keys, calls, first..first + before);
                 for turn in 0..TURNS {
@@ -97,6 +98,51 @@ pub(crate) fn time(candidates: &[&AnyBase], samples: &[Sample], calls: Calls, vi
         }
     }
     timed
+}
+
+/// Numbers of lookups of a candidate on one sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lookups {
+    /// Number before the turns of a round.
+    before: usize,
+    /// Number in each turn.
+    count: usize,
+    rounds: usize,
+}
+
+impl Lookups {
+    /// Shares out `affordable` lookups over `keys` keys; `None` if they are too few to time any.
+    fn of(affordable: usize, keys: usize) -> Option<Self> {
+        let of_round = affordable / ROUNDS;
+        match (of_round / (2 * TURNS)).min(keys).min(TURN) {
+            ..LEAST => {
+                let count = (affordable / (1 + TURNS)).min(LEAST);
+                (count >= FEWEST).then_some(Self { before: count, count, rounds: 1 })
+            }
+            few => {
+                let count = if few < BATCH { few } else { few / BATCH * BATCH };
+                Some(Self { before: (of_round - TURNS * count).min(keys), count, rounds: ROUNDS })
+            }
+        }
+    }
+}
+
+/// Returns the mean number of cache lines that a lookup touches on the sample where that is largest, and the visits.
+///
+/// Lookups of a few keys of each sample are counted. They make at most `visits` region visits in the worst case. If
+/// these are too few for a key of each sample, it returns the worst case of a lookup.
+pub(crate) fn lines(base: &AnyBase, samples: &[Sample], visits: usize) -> (usize, usize) {
+    let count = (visits / base.visits() / samples.len().max(1)).min(COUNTED);
+    if count == 0 {
+        return (base.stats().worst_lines, 0);
+    }
+    let of = |Sample { keys, .. }: &Sample| {
+        let (mut scratch, mut best) = (Scratch::new(keys.schema()), [None::<Match>; COUNTED]);
+        let count = count.min(keys.len());
+        let counts = base.count(&mut scratch, &keys.keys().slice(0, count), &mut best[..count]);
+        counts.get("lines").map_or(0, |lines| lines as usize / count.max(1))
+    };
+    (samples.iter().map(of).max().unwrap_or(0), count * samples.len() * base.visits())
 }
 
 /// Gives no more lookups to candidates whose worst ratio is above [`FAR`] times the least.
@@ -144,6 +190,20 @@ mod tests {
         assert_eq!([ratio(0, 0.0), ratio(1, 0.0), ratio(2, 0.0)], [3.0, 2.0, 1.2]);
         // A time within the slack of the least has ratio 1; a longer time has its true ratio.
         assert_eq!([ratio(2, 0.5), ratio(2, 2.0), ratio(2, 1.99)], [1.2, 1.0, 1.2]);
+    }
+
+    /// Many lookups are shared out to rounds, few have one round, and fewer than four at a time are none.
+    #[test]
+    fn few_lookups_have_one_round() {
+        let of = |affordable| Lookups::of(affordable, 4096).map(|of| [of.before, of.count, of.rounds]);
+        assert_eq!(of(usize::MAX), Some([4096, TURN, ROUNDS]));
+        assert_eq!(of(3 * 6 * LEAST), Some([3 * LEAST, LEAST, ROUNDS]));
+        assert_eq!(of(3 * 6 * LEAST - 1), Some([LEAST, LEAST, 1]));
+        assert_eq!([of(19), of(16), of(15)], [Some([4, 4, 1]), Some([4, 4, 1]), None]);
+        for affordable in 0..20_000 {
+            let made = Lookups::of(affordable, 4096).map_or(0, |of| of.rounds * (of.before + TURNS * of.count));
+            assert!(made <= affordable, "{made} of {affordable}");
+        }
     }
 
     /// A candidate far slower than another in its worst ratio gets no more lookups; two that are about as slow do.

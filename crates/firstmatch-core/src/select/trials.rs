@@ -19,7 +19,7 @@ use crate::rule::Lowered;
 /// Among the candidates whose worst ratio is at most 5 % above the least, the first by order is chosen. A time at most
 /// 0.25 ns above the least counts as equal to it.
 const TIE: (f64, f64) = (0.05, 0.25);
-/// The search for unmatched keys may make one in this many of all region visits.
+/// The search for unmatched keys may make one in this many of all region visits, and so may the count of lines.
 const SHARE: usize = 16;
 /// Factors of worst-case tests and of speed that rule out a deep candidate.
 ///
@@ -118,7 +118,8 @@ impl<'a> Trials<'a> {
             if self.of(kind).outcome != Outcome::NotNeeded {
                 continue;
             }
-            if let Some(outcome) = self.left_out(kind, &built) {
+            let left_out = self.left_out(kind, &built).or_else(|| self.good_without(kind, &built, &samples, visits));
+            if let Some(outcome) = left_out {
                 self.of(kind).outcome = outcome;
                 continue;
             }
@@ -180,6 +181,24 @@ impl<'a> Trials<'a> {
         is_deep.then_some(Outcome::Deep { cap: Cap::WorstTests, needed, allowed: Limits::WORST_TESTS })
     }
 
+    /// Returns the outcome of a candidate that is only of use beside bad ones, if one of `built` is good.
+    ///
+    /// Counting takes at most a [`SHARE`] of `visits`.
+    fn good_without(&mut self, kind: Kind, built: &[Built], samples: &[Sample], visits: usize) -> Option<Outcome> {
+        let worth = kind.worth_lines();
+        if worth == 0 {
+            return None;
+        }
+        let share = visits / SHARE / built.len().max(1);
+        let mut lines = |built: &Built| {
+            let (lines, made) = trial::lines(&built.base, samples, share);
+            self.compared += made;
+            lines
+        };
+        let lines = built.iter().map(&mut lines).min()?;
+        (lines < worth).then_some(Outcome::GoodWithout { lines, worth })
+    }
+
     fn built(&self, base: AnyBase) -> Built {
         let stats = base.stats();
         let (tests, lines, bytes) = (stats.worst_tests, stats.worst_lines, stats.total_bytes());
@@ -187,9 +206,11 @@ impl<'a> Trials<'a> {
     }
 
     /// Returns how many times as bad as the default limits the worst case of a base is.
+    ///
+    /// Regions that a vector tests together count as the words that are read, because these take the time.
     pub(crate) fn badness(&self, base: &AnyBase) -> f64 {
         let stats = base.stats();
-        self.config.limits.badness(stats.worst_lines, stats.worst_tests)
+        self.config.limits.badness(stats.worst_lines, stats.worst_tests.min(base.visits()))
     }
 
     /// Drops candidates over the default limits if another keeps them.
@@ -201,7 +222,8 @@ impl<'a> Trials<'a> {
             let keeps = built.badness <= 1.0 || least > 1.0 && built.badness < 2.0 * least;
             if !keeps {
                 let stats = built.base.stats();
-                let (cap, needed, allowed) = self.config.limits.over_default(stats.worst_lines, stats.worst_tests);
+                let (cap, needed, allowed) =
+                    self.config.limits.over_default(stats.worst_lines, stats.worst_tests.min(built.base.visits()));
                 self.of(built.base.kind()).outcome = Outcome::Deep { cap, needed, allowed };
             }
             keeps

@@ -38,12 +38,13 @@ fn linear_build_bytes(set: &Lowered) -> usize {
 fn a_build_succeeds_where_some_kind_keeps_the_cap() {
     let set = lowered(&rules(300));
     // The need of each kind, in the order of trial. Seeds are fixed, so that a kind is the same each time.
-    let needs = [Kind::BitSelect, Kind::BitVector, Kind::TupleMerge, Kind::Linear].map(|kind| {
+    let need_of = |&kind: &Kind| {
         let config = Config { strategy: Strategy::Force(kind), seed: Some(3), ..Config::default() };
         let explained = Engine::build(&set, &config).expect("no cap").explain();
         let own = explained.candidates.iter().find(|of| of.kind == kind).expect("it is listed");
         (kind, [explained.base.worst_lines, explained.base.worst_tests, own.visits.expect("it was built")])
-    });
+    };
+    let needs: Vec<_> = Kind::ALL.iter().map(need_of).collect();
     type With = fn(usize) -> Limits;
     let caps: [(Cap, With, usize); 4] = [
         (Cap::WorstLines, |most| Limits { worst_lines: Some(most), ..Limits::default() }, 0),

@@ -8,7 +8,7 @@
 //!   small domains, `lists` has conditions on thousands of addresses. `updates` changes rules and compares after every
 //!   few changes; `writing` writes rules and reads them back.
 //! - Live rules: `meta` is about writers, readers and rebuilds, `choice` about the bases that `meta` takes, `caps`
-//!   about those it refuses. `due` is about when a rebuild is due, and `beside` counts and asks beside a writer. `ids`
+//!   about those it refuses, `hostile` about rules that nothing separates. `due` is about when a rebuild is due, and `beside` counts and asks beside a writer. `ids`
 //!   drops and refuses transactions, and sees no id come back.
 //! - Resources: `bounds` tests limits at their very numbers, `figures` compares sizes and bounds
 //!   with files, `memory` counts every byte, `allocation` finds lookups
@@ -32,6 +32,7 @@ mod due;
 mod few;
 mod figures;
 mod guide;
+mod hostile;
 mod ids;
 mod layers;
 mod lists;

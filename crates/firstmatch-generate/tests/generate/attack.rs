@@ -200,6 +200,7 @@ fn builds_do_not_explode() {
                     Kind::TupleMerge => 600,
                     Kind::BitSelect => 4000,
                     Kind::BitVector => 1000,
+                    Kind::Decomposition => 6000,
                     _ => unreachable!("a new kind needs its usual visits here"),
                 };
                 assert!(visits <= usual * regions, "{rules} rules, {name}: {visits} visits by {kind}");
@@ -211,7 +212,10 @@ fn builds_do_not_explode() {
             }
         }
     }
-    assert!(nearest.iter().all(|&share| share > 0.3), "{nearest:?} of {:?}", Kind::ALL);
+    // The bound of vectors by field takes every field for one that cuts all rules.
+    let least = |kind: Kind| if kind == Kind::Decomposition { 0.2 } else { 0.3 };
+    let is_near = |(&kind, &share): (&Kind, &f64)| share > least(kind);
+    assert!(Kind::ALL.iter().zip(&nearest).all(is_near), "{nearest:?} of {:?}", Kind::ALL);
 }
 
 /// Comparing candidates keeps its budget of region visits on attack sets too.

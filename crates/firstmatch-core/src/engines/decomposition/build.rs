@@ -4,7 +4,7 @@ use super::columns::{Cells, Column, columns, width};
 use super::config::{Config, RowForm, Superfields};
 use super::cuckoo::Cuckoo;
 use super::rows::{Form, Shape, Vectors};
-use super::structure::{Decomposition, Join, Search};
+use super::structure::{Decomposition, Join, NONE, Search, Single};
 use super::tree::Tree;
 use crate::engine::budget::Visits;
 use crate::engines::shared::{Classes, Products, Room, Set, combinations, pairs, sweep};
@@ -17,10 +17,16 @@ use crate::schema::Schema;
 const MOST_PRODUCTS: usize = 0xFFFF * 64;
 /// Number of products up to which vectors are flat by default.
 const FLAT: usize = 1024;
-/// Largest number of pairs of classes that are joined, and bytes that a join's sets may take even if the sets of its
+/// Largest number of pairs of classes that are joined, also if one of two slots has two classes, and bytes that a join's sets may take even if the sets of its
 /// two slots take less.
 const PAIRS: usize = 12 << 10;
+const HALVES: usize = 128 << 10;
 const JOINED: usize = 256 << 10;
+/// Number of values below which a word has a table of its values by default, and below which it has one if it is cut
+/// into at least this many intervals.
+const NARROW: u32 = 1 << 10;
+const DIRECT: u32 = 1 << 17;
+const MANY: usize = 1 << 10;
 
 /// Search or join in the making.
 pub(super) struct Slot {
@@ -226,7 +232,7 @@ impl<'a> Counted<'a> {
         if self.classes.len() > before {
             bits_of(row, &mut self.bits);
             self.lines += shape.lines(&self.bits);
-            let is_final = config.superfields != Superfields::Chosen || before >= PAIRS / 2;
+            let is_final = config.superfields != Superfields::Chosen || before >= HALVES / 2;
             let (needed, allowed) = (self.lines * size_of::<Line>(), config.budget.run_bytes);
             if is_final && needed > allowed {
                 return Err(BuildError::bytes(needed, allowed));
@@ -303,7 +309,7 @@ fn join(slots: &mut Vec<Slot>, room: &Room<'_>) -> Result<(), BuildError> {
         let mut left: Vec<(usize, usize)> = slots.iter().enumerate().filter_map(of).collect();
         left.sort_unstable();
         let &[(a, first), (b, second), ..] = &left[..] else { return Ok(()) };
-        if a * b > PAIRS {
+        if a * b > if a == 2 { HALVES } else { PAIRS } {
             return Ok(());
         }
         let own = [first, second].map(|slot| size_of_val(slots[slot].classes.rows())).iter().sum::<usize>();
@@ -347,6 +353,7 @@ fn finish(
         return Err(BuildError::bytes(needed, config.budget.run_bytes));
     }
     let mut read: Vec<usize> = (0..slots.len()).filter(|&slot| slots[slot].is_read).collect();
+    let is_single = read.len() == 1 && config.superfields == Superfields::Chosen;
     let mut all = Vectors {
         form: shape.form,
         row_lines: shape.row_lines,
@@ -355,13 +362,20 @@ fn finish(
         summaries: Box::default(),
     };
     let (mut summaries, mut next, mut number) = (Vec::with_capacity(summaries), 0, 0);
+    let mut single = Vec::new();
     for (&slot, sizes) in read.iter().zip(&sizes) {
         let Slot { classes, values, .. } = &mut slots[slot];
         let mut places = Vec::with_capacity(classes.len());
         for (class, &size) in sizes.iter().enumerate() {
             bits_of(classes.row(class), &mut bits);
             shape.write(&bits, &mut all.lines[next..next + size], &mut summaries);
-            places.push(if shape.form == Form::Sparse { next as u32 } else { number });
+            let place = if shape.form == Form::Sparse { next as u32 } else { number };
+            if is_single {
+                let first = bits.iter().position(|&word| word != 0);
+                let first = first.map_or(NONE, |at| 64 * at as u32 + bits[at].trailing_zeros());
+                single.push(Single { place, first });
+            }
+            places.push(if is_single { class as u32 } else { place });
             (next, number) = (next + size, number + 1);
         }
         values.iter_mut().for_each(|value| *value = places[*value as usize]);
@@ -377,6 +391,10 @@ fn finish(
     }
     let (mut searches, mut joins) = (Vec::new(), Vec::new());
     for Slot { from, mut values, .. } in slots {
+        if let Some(search) = direct(&from, &values, set.schema(), config) {
+            searches.push(search);
+            continue;
+        }
         match from {
             From::Tree { words, starts } => {
                 let parts: Vec<(usize, u32)> = words.iter().map(|&word| (word, bits_in(set.schema(), word))).collect();
@@ -401,11 +419,12 @@ fn finish(
         joins: joins.into(),
         read: read.into(),
         vectors: all,
+        single: single.into(),
         stop: config.stop,
         sub_vector: config.sub_vector,
         in_flight: config.interleave,
         matches: products.matches.into(),
-        rules: products.firsts.len() - 1,
+        firsts: products.firsts.into(),
         regions: set.regions().len(),
     };
     let needed = built.bytes().iter().map(|(_, bytes)| bytes).sum();
@@ -413,6 +432,41 @@ fn finish(
         return Err(BuildError::bytes(needed, config.budget.run_bytes));
     }
     Ok(built)
+}
+
+/// Returns a bound on the bytes that building a table or a join of a word cut into `intervals` takes.
+pub(super) fn table_bytes(intervals: usize) -> usize {
+    let values = if intervals < MANY { NARROW } else { DIRECT };
+    (values as usize + 4 * HALVES) * size_of::<u32>()
+}
+
+/// Returns a table over the values of a single word, if it has few values or many intervals.
+fn direct(from: &From, values: &[u32], schema: &Schema, config: &Config) -> Option<Search> {
+    let (&[word], intervals) = (match from {
+        From::Tree { words, starts } => (&words[..], starts.len()),
+        From::Hash { words, keys } => (&words[..], keys.len()),
+        _ => return None,
+    }) else {
+        return None;
+    };
+    let most = schema.words()[word].max;
+    let is_worth = most < NARROW || most < DIRECT && intervals >= MANY;
+    if config.superfields != Superfields::Chosen || !is_worth {
+        return None;
+    }
+    let other = *values.last()?;
+    let mut table = vec![other; most as usize + 1];
+    match from {
+        From::Tree { starts, .. } => {
+            let firsts = [0].into_iter().chain(starts.iter().map(|&start| start as usize));
+            let ends = starts.iter().map(|&start| start as usize).chain([table.len()]);
+            let all: Vec<_> = firsts.zip(ends).zip(values).collect();
+            all.into_iter().for_each(|((first, end), &value)| table[first..end].fill(value));
+        }
+        From::Hash { keys, .. } => keys.iter().zip(values).for_each(|(&key, &value)| table[key as usize] = value),
+        _ => return None,
+    }
+    Some(Search::Direct { word, values: table.into() })
 }
 
 fn bits_in(schema: &Schema, word: usize) -> u32 {

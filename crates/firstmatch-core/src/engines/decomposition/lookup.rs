@@ -4,17 +4,18 @@ use std::collections::HashSet;
 
 use super::config::MOST_IN_FLIGHT;
 use super::rows::{Form, Unwatched, Watch};
-use super::structure::{Decomposition, Join, Search};
+use super::structure::{Decomposition, Join, NONE, Search, Single};
 use crate::engine::Match;
+use crate::engine::tombstones::LiveRules;
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, LINE_WORDS};
 
-/// Values of the keys in flight, slot by slot.
+/// Values of the keys in flight, slot by slot: as many in each slot as the engine has keys in flight.
 ///
 /// There are at least as many slots as the engine has that last used it.
 #[derive(Debug)]
 pub struct Places {
-    slots: Vec<[u32; MOST_IN_FLIGHT]>,
+    slots: Vec<u32>,
     /// Concatenated words of each key, for one search.
     wide: [u64; MOST_IN_FLIGHT],
     /// Vectors of one key.
@@ -22,15 +23,16 @@ pub struct Places {
 }
 
 impl Places {
-    pub(super) fn new(slots: usize, read: usize) -> Self {
-        Self { slots: vec![[0; MOST_IN_FLIGHT]; slots], wide: [0; MOST_IN_FLIGHT], own: vec![0; read] }
+    pub(super) fn new(slots: usize, in_flight: usize, read: usize) -> Self {
+        Self { slots: vec![0; slots * in_flight], wide: [0; MOST_IN_FLIGHT], own: vec![0; read] }
     }
 }
 
 /// Lookup of a batch.
-pub(super) struct Lookup<'a, W> {
+pub(super) struct Lookup<'a, A, W> {
     pub(super) engine: &'a Decomposition,
     pub(super) places: &'a mut Places,
+    pub(super) live_rules: A,
     pub(super) keys: &'a Keys<'a>,
     pub(super) best: &'a mut [Option<Match>],
     pub(super) watch: W,
@@ -88,25 +90,25 @@ impl Watcher for &mut LineCounter {
     }
 }
 
-impl<W: Watcher> Kernel for Lookup<'_, W> {
+impl<A: LiveRules, W: Watcher> Kernel for Lookup<'_, A, W> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let Self { engine, places, keys, best, mut watch } = self;
+        let Self { engine, places, live_rules, keys, best, mut watch } = self;
         if engine.matches.is_empty() {
             return;
         }
-        let count = engine.searches.len() + engine.joins.len();
+        let (in_flight, read) = (engine.in_flight, engine.read.len());
+        let words = (engine.searches.len() + engine.joins.len()) * in_flight;
         let Places { slots, wide, own } = places;
-        if slots.len() < count {
-            slots.resize(count, [0; MOST_IN_FLIGHT]);
-        }
-        own.resize(engine.read.len(), 0);
-        for (chunk, best) in best.chunks_mut(engine.in_flight).enumerate() {
-            let keys = keys.slice(chunk * engine.in_flight, chunk * engine.in_flight + best.len());
+        slots.resize(words.max(slots.len()), 0);
+        own.resize(read.max(own.len()), 0);
+        let (slots, own) = (&mut slots[..words], &mut own[..read]);
+        for (chunk, best) in best.chunks_mut(in_flight).enumerate() {
+            let keys = keys.slice(chunk * in_flight, chunk * in_flight + best.len());
             search(isa, engine, keys, &mut wide[..best.len()], slots);
             for (key, best) in best.iter_mut().enumerate() {
-                own.iter_mut().zip(&engine.read).for_each(|(own, &slot)| *own = slots[slot][key]);
-                let found = engine.vectors.first(own, engine.stop, engine.sub_vector, watch.own());
+                own.iter_mut().zip(&engine.read).for_each(|(own, &slot)| *own = slots[slot * in_flight + key]);
+                let found = first(engine, live_rules, own, watch.own());
                 watch.end();
                 if let Some(found) = found {
                     engine.matches[found].improve(best);
@@ -116,17 +118,29 @@ impl<W: Watcher> Kernel for Lookup<'_, W> {
     }
 }
 
+/// Returns the first live product that the vectors at `own` have in common.
+#[inline(always)]
+fn first<A: LiveRules>(
+    engine: &Decomposition,
+    live_rules: A,
+    own: &mut [u32],
+    watch: &mut impl Watch,
+) -> Option<usize> {
+    if let Some(Single { place, first }) = engine.single.get(own[0] as usize).copied() {
+        watch.line(usize::MAX, 0);
+        if first == NONE || A::ALL || live_rules.is_live(first as usize) {
+            return (first != NONE).then_some(first as usize);
+        }
+        own[0] = place;
+    }
+    engine.vectors.first(live_rules, own, engine.stop, engine.sub_vector, watch)
+}
+
 /// Finds the places of the vectors of all keys, search by search.
 #[inline(always)]
-fn search<I: Isa>(
-    isa: I,
-    engine: &Decomposition,
-    keys: Keys<'_>,
-    wide: &mut [u64],
-    slots: &mut [[u32; MOST_IN_FLIGHT]],
-) {
-    let count = wide.len();
-    for (search, slot) in engine.searches.iter().zip(&mut *slots) {
+fn search<I: Isa>(isa: I, engine: &Decomposition, keys: Keys<'_>, wide: &mut [u64], slots: &mut [u32]) {
+    let (count, in_flight) = (wide.len(), engine.in_flight);
+    for (search, slot) in engine.searches.iter().zip(slots.chunks_exact_mut(in_flight)) {
         let found = &mut slot[..count];
         match search {
             Search::Tree { parts, tree } => {
@@ -144,6 +158,9 @@ fn search<I: Isa>(
                     *found = hash.find(&key);
                 }
             }
+            Search::Direct { word, values } => {
+                found.iter_mut().enumerate().for_each(|(at, found)| *found = values[keys.row(at)[*word] as usize]);
+            }
             Search::Bits { word, mask, values } => {
                 for (at, found) in found.iter_mut().enumerate() {
                     let bits = isa.gather(u64::from(keys.row(at)[*word]), u64::from(*mask));
@@ -153,14 +170,14 @@ fn search<I: Isa>(
         }
     }
     for (index, Join { slots: [a, b], values }) in engine.joins.iter().enumerate() {
-        let (known, new) = slots.split_at_mut(engine.searches.len() + index);
-        for (at, found) in new[0][..count].iter_mut().enumerate() {
-            *found = values[(known[*a][at] + known[*b][at]) as usize];
+        let (known, new) = slots.split_at_mut((engine.searches.len() + index) * in_flight);
+        for (at, found) in new[..count].iter_mut().enumerate() {
+            *found = values[(known[a * in_flight + at] + known[b * in_flight + at]) as usize];
         }
     }
-    if count > 1 {
+    if count > 1 && engine.single.is_empty() {
         for &slot in &engine.read {
-            for &place in &slots[slot][..count] {
+            for &place in &slots[slot * in_flight..][..count] {
                 let line = if engine.vectors.form == Form::Sparse { 1 } else { engine.vectors.row_lines };
                 isa.prefetch(&engine.vectors.lines[place as usize * line]);
             }

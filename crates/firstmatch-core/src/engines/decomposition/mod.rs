@@ -13,7 +13,9 @@
 //! # When to take it
 //! The cost of its lookups depends on the number of rules and fields, and hardly on their contents. So use it for rules
 //! of many fields that no tree separates, and to repeat the paper's measurements. If trees can separate the rules,
-//! [`bit_select`](mod@crate::engines::bit_select) is several times faster and smaller.
+//! [`bit_select`](mod@crate::engines::bit_select) is several times faster and smaller. So `meta` builds it only where
+//! lookups of all other candidates touch many cache lines. For example, 10,000 nested ranges of ports take `bit_select`
+//! thousands of lines a packet, and this engine four.
 //!
 //! Batches of 32 on generated rules over the 15 fields of OpenFlow, on one core (definition `decomposition`), ns and
 //! MB:
@@ -33,16 +35,19 @@
 //! - *Hash tables*: slots with the words of a value and the place of its vector, padded to a power of two. A value is
 //!   in one of the slots that two hashes choose (cuckoo hashing); a search reads both.
 //! - *Tables*: an entry for each value of up to eight bits that masks test, or for each pair of classes
-//!   ([`Superfields`]).
+//!   ([`Superfields`]). By default, a word of less than 2<sup>10</sup> values also has an entry for each value, and so
+//!   has one of less than 2<sup>17</sup> that is cut into a thousand intervals.
 //! - *Vectors* ([`RowForm`]): *flat* ones have all bits, in whole cache lines. *Summed* ones also have a bit per line.
 //!   *Sparse* ones begin with a bit for each 64-bit word. If there are more than 64 of these bits, the number of stored
 //!   words before each 64 of them follows. Then come the words that are not zero. For example, rules 3, 70 and 20,000
 //!   of 32,768 take 64 bytes of bits, 16 of numbers and 24 of words, padded to 128.
-//! - *Matches*: rule and priority by product, 16 bytes each.
+//! - *Single vectors*: place and first product of each vector, 8 bytes each, if by default lookups read only one.
+//! - *Matches*: rule and priority by product, 16 bytes each, and 4 bytes per rule that locate its products.
 //!
 //! # Cost
 //! A search reads one line per level of a tree, or two of a hash table. A merge reads one line of each flat vector for
-//! every 512 products, and at most the lines that a sparse vector fills. Searches run side by side for
+//! every 512 products, and at most the lines that a sparse vector fills. A single vector is not read, but its first
+//! product. Searches run side by side for
 //! [`Config::interleave`] keys, so that their reads overlap.
 //!
 //! Vectors take classes × products bits at most, and are counted before they are made. [`Config::build_bytes`] limits
@@ -77,14 +82,19 @@ mod tree;
 pub use config::{Config, RowForm, Stop, Superfields};
 pub use structure::Decomposition;
 
-use crate::engine::budget::Visits;
+use std::ops::Range;
+
+use crate::engine::base::{Base, BaseEngine, Build, visits_of};
+use crate::engine::budget::{Budget, Visits};
 use crate::engine::entry::Entry;
 use crate::engine::options;
+use crate::engine::tombstones::{All, LiveRules, Tombstones};
 use crate::engine::{Engine, Match, NamedCounts, Stats};
-use crate::error::BuildError;
+use crate::engines::shared::Products;
+use crate::error::{BuildError, Cap};
 use crate::key::Keys;
-use crate::raw::{Level, dispatch, dispatch_scalar};
-use crate::rule::Lowered;
+use crate::raw::{LINE_WORDS, Level, dispatch, dispatch_scalar};
+use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
 use rows::Unwatched;
 
@@ -103,6 +113,16 @@ impl Decomposition {
         let level = Level::choose(config.simd)?;
         build::build(set, config, level, visits)
     }
+
+    fn improve_among<A: LiveRules>(
+        &self,
+        places: &mut lookup::Places,
+        live_rules: A,
+        keys: &Keys<'_>,
+        best: &mut [Option<Match>],
+    ) {
+        dispatch(self.level, lookup::Lookup { engine: self, places, live_rules, keys, best, watch: Unwatched });
+    }
 }
 
 impl Engine for Decomposition {
@@ -113,12 +133,12 @@ impl Engine for Decomposition {
     }
 
     fn new_scratch(&self) -> lookup::Places {
-        lookup::Places::new(self.searches.len() + self.joins.len(), self.read.len())
+        lookup::Places::new(self.searches.len() + self.joins.len(), self.in_flight, self.read.len())
     }
 
     fn stats(&self) -> Stats {
         Stats {
-            rules: self.rules,
+            rules: self.firsts.len() - 1,
             regions: self.regions,
             bytes: self.bytes(),
             tables: 1,
@@ -139,7 +159,7 @@ impl Engine for Decomposition {
     }
 
     fn improve(&self, scratch: &mut lookup::Places, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, lookup::Lookup { engine: self, places: scratch, keys, best, watch: Unwatched });
+        self.improve_among(scratch, All, keys, best);
     }
 
     /// Counts searches, joins and lines of vectors, and the 64-bit words and cache lines of all these and of matches.
@@ -151,8 +171,14 @@ impl Engine for Decomposition {
         }
         let mut counter = lookup::LineCounter::default();
         let mut alone = vec![None; best.len()];
-        let lookup = lookup::Lookup { engine: self, places: scratch, keys, best: &mut alone, watch: &mut counter };
-        dispatch_scalar(lookup);
+        dispatch_scalar(lookup::Lookup {
+            engine: self,
+            places: scratch,
+            live_rules: All,
+            keys,
+            best: &mut alone,
+            watch: &mut counter,
+        });
         let (count, found) = (best.len() as u64, alone.iter().flatten().count() as u64);
         for (best, found) in best.iter_mut().zip(&alone) {
             found.iter().for_each(|found| found.improve(best));
@@ -165,6 +191,89 @@ impl Engine for Decomposition {
             ("words", count * self.search_words() as u64 + counter.lines * structure::WORDS64 as u64 + 2 * found),
             ("lines", count * self.search_lines() as u64 + counter.lines + found),
         ])
+    }
+}
+
+/// The places of a rule are the indices of its products.
+impl Base for Decomposition {
+    /// Returns the number of 32-bit words of vectors that a lookup reads; each counts as one visit.
+    fn visits(&self) -> usize {
+        visits_of(self.merge_lines() * LINE_WORDS)
+    }
+
+    fn places(&self) -> usize {
+        self.matches.len()
+    }
+
+    fn places_of(&self, _rule: RuleId, rank: usize, _regions: Range<usize>) -> Range<usize> {
+        self.firsts[rank] as usize..self.firsts[rank + 1] as usize
+    }
+}
+
+/// Maximum bytes of the vectors of a base, unless the engine is forced, and of the sets that its build keeps.
+///
+/// For example, 10,000 nested port ranges take 14 MB. The bytes grow with the square of such rules.
+const MOST_BYTES: usize = 128 << 20;
+
+impl BaseEngine for Decomposition {
+    const NAME: &'static str = "decomposition";
+    /// Its lookups take as long whatever the rules look like, and trees are several times faster if they separate rules.
+    const WORTH_LINES: usize = 48;
+
+    fn build_base(set: &Lowered, how: &Build<'_>) -> Result<Self, BuildError> {
+        let level = Level::choose(how.simd)?;
+        let most = if how.is_forced { usize::MAX } else { MOST_BYTES };
+        let budget = Budget { run_bytes: how.run_bytes.min(most) };
+        let config = Config { budget, simd: how.simd, seed: how.seed, ..Config::default() };
+        let config = Config { build_bytes: config.build_bytes.min(most), ..config };
+        build::build(set, &config, level, how.visits).map_err(|error| match error.cap() {
+            // Sets that exceed their own limit become vectors that exceed it, and too many products cannot have any.
+            None | Some(Cap::BuildBytes) => BuildError::bytes(usize::MAX, budget.run_bytes),
+            Some(_) => error,
+        })
+    }
+
+    /// Returns a bound from the numbers of regions and words, and from the bytes that sets and vectors may take.
+    ///
+    /// Each word takes its intervals and their sets, which take up to three times as much while they grow, and vectors.
+    /// They stop growing at 128 MiB, or at 1 GiB of sets if the engine is forced.
+    fn build_bytes(set: &Lowered, is_forced: bool) -> usize {
+        let regions = set.regions().len();
+        let ternary = set.regions().ternary_words().len();
+        let key_words = set.schema().words().len();
+        let (intervals, dimensions) = (2 * regions + 1, key_words + 4 * ternary);
+        let row = regions.div_ceil(8) + 128;
+        let sets = (key_words * intervals * row + 4 * ternary * 256 * row).min(if is_forced {
+            usize::MAX / 8
+        } else {
+            MOST_BYTES
+        });
+        Products::build_bytes(set)
+            + key_words * intervals * 96
+            + 4 * sets
+            + dimensions * build::table_bytes(intervals)
+            + (1 << 20)
+    }
+
+    /// Returns ten times the visits of sets that it serves well, plus the most that 2,048 regions take.
+    fn build_visits(set: &Lowered) -> usize {
+        set.regions().len() * 16_384 + (1 << 24)
+    }
+
+    fn largest_scratch(schema: &Schema) -> lookup::Places {
+        // A word has at most five searches: its own and four bytes under masks. There are fewer joins than searches.
+        let searches = 5 * schema.words().len();
+        lookup::Places::new(2 * searches, Config::default().interleave, searches)
+    }
+
+    fn improve_live(
+        &self,
+        scratch: &mut lookup::Places,
+        keys: &Keys<'_>,
+        tombstones: &Tombstones,
+        best: &mut [Option<Match>],
+    ) {
+        self.improve_among(scratch, tombstones, keys, best);
     }
 }
 

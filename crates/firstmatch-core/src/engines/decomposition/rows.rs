@@ -1,6 +1,7 @@
 //! Vectors of rules in their three forms, and their merges.
 
 use super::config::{LINE_BITS, MOST_SUB_VECTOR, Stop};
+use crate::engine::tombstones::LiveRules;
 use crate::raw::{LINE_WORDS, Line, word, words, words_mut};
 
 /// Number of bits of a word of a vector, and of the lines or words that one word of a summary covers.
@@ -119,14 +120,21 @@ fn bits(flags: &[bool]) -> u64 {
 }
 
 impl Vectors {
-    /// Returns the first product that all vectors have.
+    /// Returns the first live product that all vectors have.
     #[inline(always)]
-    pub(super) fn first(&self, places: &[u32], stop: Stop, sub_vector: usize, watch: &mut impl Watch) -> Option<usize> {
+    pub(super) fn first<A: LiveRules>(
+        &self,
+        live_rules: A,
+        places: &[u32],
+        stop: Stop,
+        sub_vector: usize,
+        watch: &mut impl Watch,
+    ) -> Option<usize> {
         match (self.form, stop) {
-            (Form::Flat, Stop::Zero) => self.first_leaving(places, sub_vector / LINE_BITS, watch),
-            (Form::Flat, _) => self.first_whole(places, sub_vector / LINE_BITS, stop == Stop::Hit, watch),
-            (Form::Summed, _) => self.first_summed(places, watch),
-            (Form::Sparse, _) => self.first_sparse(places, watch),
+            (Form::Flat, Stop::Zero) => self.first_leaving(live_rules, places, sub_vector / LINE_BITS, watch),
+            (Form::Flat, _) => self.first_whole(live_rules, places, sub_vector / LINE_BITS, stop == Stop::Hit, watch),
+            (Form::Summed, _) => self.first_summed(live_rules, places, watch),
+            (Form::Sparse, _) => self.first_sparse(live_rules, places, watch),
         }
     }
 
@@ -137,7 +145,14 @@ impl Vectors {
 
     /// Reads all vectors to their end or, if `ends`, to the first sub-vector with a hit.
     #[inline(always)]
-    fn first_whole(&self, places: &[u32], sub_lines: usize, ends: bool, watch: &mut impl Watch) -> Option<usize> {
+    fn first_whole<A: LiveRules>(
+        &self,
+        live_rules: A,
+        places: &[u32],
+        sub_lines: usize,
+        ends: bool,
+        watch: &mut impl Watch,
+    ) -> Option<usize> {
         let mut hit = None;
         for from in (0..self.row_lines).step_by(sub_lines) {
             for line in from..(from + sub_lines).min(self.row_lines) {
@@ -147,7 +162,7 @@ impl Vectors {
                     all.iter_mut().zip(self.line(place, line)).for_each(|(all, own)| *all &= own);
                 }
                 if hit.is_none() {
-                    hit = first_bit(&all).map(|bit| line * LINE_BITS + bit);
+                    hit = first_bit(live_rules, &all, line);
                 }
             }
             if ends && hit.is_some() {
@@ -159,7 +174,13 @@ impl Vectors {
 
     /// Reads line `line` of one vector after another, and stops once they have no common bit.
     #[inline(always)]
-    fn first_of_line(&self, places: &[u32], line: usize, watch: &mut impl Watch) -> Option<usize> {
+    fn first_of_line<A: LiveRules>(
+        &self,
+        live_rules: A,
+        places: &[u32],
+        line: usize,
+        watch: &mut impl Watch,
+    ) -> Option<usize> {
         let mut all = [u32::MAX; LINE_WORDS];
         for (slot, &place) in places.iter().enumerate() {
             watch.line(slot, line);
@@ -168,14 +189,20 @@ impl Vectors {
                 return None;
             }
         }
-        first_bit(&all).map(|bit| line * LINE_BITS + bit)
+        first_bit(live_rules, &all, line)
     }
 
     /// Reads each sub-vector of one vector after another, and goes on to the next once they have no common bit.
     #[inline(always)]
-    fn first_leaving(&self, places: &[u32], sub_lines: usize, watch: &mut impl Watch) -> Option<usize> {
+    fn first_leaving<A: LiveRules>(
+        &self,
+        live_rules: A,
+        places: &[u32],
+        sub_lines: usize,
+        watch: &mut impl Watch,
+    ) -> Option<usize> {
         if sub_lines == 1 {
-            return (0..self.row_lines).find_map(|line| self.first_of_line(places, line, watch));
+            return (0..self.row_lines).find_map(|line| self.first_of_line(live_rules, places, line, watch));
         }
         let mut all = [[0u32; LINE_WORDS]; MOST_SUB_VECTOR / LINE_BITS];
         for from in (0..self.row_lines).step_by(sub_lines) {
@@ -196,8 +223,10 @@ impl Vectors {
                 }
             }
             if is_left {
-                let found = (from..).zip(&*all).find_map(|(line, all)| Some(line * LINE_BITS + first_bit(all)?));
-                return found;
+                let found = (from..).zip(&*all).find_map(|(line, all)| first_bit(live_rules, all, line));
+                if A::ALL || found.is_some() {
+                    return found;
+                }
             }
         }
         None
@@ -205,7 +234,7 @@ impl Vectors {
 
     /// Reads the lines whose bit is set in the summaries of all vectors.
     #[inline(always)]
-    fn first_summed(&self, places: &[u32], watch: &mut impl Watch) -> Option<usize> {
+    fn first_summed<A: LiveRules>(&self, live_rules: A, places: &[u32], watch: &mut impl Watch) -> Option<usize> {
         for group in 0..self.groups {
             let mut left = u64::MAX;
             for (slot, &place) in places.iter().enumerate() {
@@ -216,7 +245,7 @@ impl Vectors {
             while left != 0 {
                 let line = group * WORD_BITS + left.trailing_zeros() as usize;
                 left &= left - 1;
-                let found = self.first_of_line(places, line, watch);
+                let found = self.first_of_line(live_rules, places, line, watch);
                 if found.is_some() {
                     return found;
                 }
@@ -227,7 +256,7 @@ impl Vectors {
 
     /// Reads the words whose bit is set in the summaries of all vectors.
     #[inline(always)]
-    fn first_sparse(&self, places: &[u32], watch: &mut impl Watch) -> Option<usize> {
+    fn first_sparse<A: LiveRules>(&self, live_rules: A, places: &[u32], watch: &mut impl Watch) -> Option<usize> {
         let (all, head) = (words(&self.lines), head(self.groups));
         let of = |place: u32, at: usize| {
             let start = place as usize * LINE_WORDS + at;
@@ -259,8 +288,13 @@ impl Vectors {
                         break;
                     }
                 }
+                let at = group * WORD_BITS + bit as usize;
+                if !A::ALL && common != 0 {
+                    let eights = (0..8).map(|eight| u64::from(live_rules.of_eight(8 * at + eight)) << (8 * eight));
+                    common &= eights.fold(0, |live, eight| live | eight);
+                }
                 if common != 0 {
-                    return Some((group * WORD_BITS + bit as usize) * WORD_BITS + common.trailing_zeros() as usize);
+                    return Some(at * WORD_BITS + common.trailing_zeros() as usize);
                 }
             }
         }
@@ -268,9 +302,16 @@ impl Vectors {
     }
 }
 
-/// Returns the first bit of a line that is set.
+/// Returns the first live product of line number `line` of a vector.
 #[inline(always)]
-fn first_bit(line: &[u32; LINE_WORDS]) -> Option<usize> {
-    let at = line.iter().position(|&word| word != 0)?;
-    Some(at * 32 + line[at].trailing_zeros() as usize)
+fn first_bit<A: LiveRules>(live_rules: A, words: &[u32; LINE_WORDS], line: usize) -> Option<usize> {
+    if A::ALL {
+        let at = words.iter().position(|&word| word != 0)?;
+        return Some(line * LINE_BITS + at * 32 + words[at].trailing_zeros() as usize);
+    }
+    words.iter().enumerate().find_map(|(at, &word)| {
+        let first = line * LINE_BITS + at * 32;
+        let live = (0..4).fold(0, |live, eight| live | live_rules.of_eight(first / 8 + eight) << (8 * eight));
+        (word & live != 0).then(|| first + (word & live).trailing_zeros() as usize)
+    })
 }

@@ -39,14 +39,28 @@ pub struct Decomposition {
     /// Number of lines of the longest vector of each slot in `read`.
     pub(super) longest: Box<[usize]>,
     pub(super) vectors: Vectors,
+    /// Each vector, if lookups read only one; its number is then the value of the slot.
+    pub(super) single: Box<[Single]>,
     pub(super) stop: Stop,
     pub(super) sub_vector: usize,
     pub(super) in_flight: usize,
     /// Rule and priority of each product, by rank.
     pub(super) matches: Box<[Match]>,
-    pub(super) rules: usize,
+    /// Number of products before the first of each rule, then the number of all products.
+    pub(super) firsts: Box<[u32]>,
     pub(super) regions: usize,
 }
+
+/// Vector that alone decides about a key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Single {
+    pub(super) place: u32,
+    /// First product of the vector, or [`NONE`], so that the vector is read only if that product has a tombstone.
+    pub(super) first: u32,
+}
+
+/// Number of no product.
+pub(super) const NONE: u32 = u32::MAX;
 
 /// Search for the vector of a key, or for its class in a join.
 #[derive(Debug)]
@@ -55,6 +69,8 @@ pub(super) enum Search {
     Tree { parts: Box<[(usize, u32)]>, tree: Tree },
     /// Hash table of exact values of words.
     Hash { words: Box<[usize]>, hash: Cuckoo },
+    /// Table over the values of a word.
+    Direct { word: usize, values: Box<[u32]> },
     /// Table over the bits of a word that `mask` names.
     Bits { word: usize, mask: u32, values: Box<[u32]> },
 }
@@ -73,7 +89,7 @@ impl Decomposition {
         let of = |search: &Search| match search {
             Search::Tree { tree, .. } => tree.levels() + 1,
             Search::Hash { hash, .. } => hash.lines(),
-            Search::Bits { .. } => 1,
+            Search::Direct { .. } | Search::Bits { .. } => 1,
         };
         self.searches.iter().map(of).sum::<usize>() + self.joins.len()
     }
@@ -84,7 +100,7 @@ impl Decomposition {
             // The place of a vector is half a word.
             Search::Tree { tree, .. } => tree.levels() * WORDS64 + 1,
             Search::Hash { hash, .. } => hash.search_words(),
-            Search::Bits { .. } => 1,
+            Search::Direct { .. } | Search::Bits { .. } => 1,
         };
         self.searches.iter().map(of).sum::<usize>() + self.joins.len()
     }
@@ -100,11 +116,13 @@ impl Decomposition {
         let Vectors { form, row_lines, groups, .. } = self.vectors;
         // A summary of several words may begin in one line and end in another.
         let summary = if groups == 1 { 1 } else { groups.div_ceil(WORDS64) + 1 };
-        match form {
-            Form::Flat => self.read.len() * row_lines,
-            Form::Summed => self.read.len() * (summary + row_lines),
-            Form::Sparse => self.longest.iter().sum(),
-        }
+        // A line of the list of single vectors; one that removed rules are left out of is read, too.
+        usize::from(!self.single.is_empty())
+            + match form {
+                Form::Flat => self.read.len() * row_lines,
+                Form::Summed => self.read.len() * (summary + row_lines),
+                Form::Sparse => self.longest.iter().sum(),
+            }
     }
 
     /// Returns the bytes on the heap by part.
@@ -114,17 +132,17 @@ impl Decomposition {
             match search {
                 Search::Tree { parts, tree } => trees += size_of_val(&parts[..]) + tree.bytes(),
                 Search::Hash { words, hash } => hashes += size_of_val(&words[..]) + hash.bytes(),
-                Search::Bits { values, .. } => trees += size_of_val(&values[..]),
+                Search::Direct { values, .. } | Search::Bits { values, .. } => trees += size_of_val(&values[..]),
             }
         }
         let joins: usize = self.joins.iter().map(|join| size_of_val(&join.values[..])).sum();
-        let order = size_of_val(&self.read[..]) + size_of_val(&self.longest[..]);
+        let order = size_of_val(&self.single[..]) + size_of_val(&self.read[..]) + size_of_val(&self.longest[..]);
         vec![
             ("searches", size_of_val(&self.searches[..]) + trees),
             ("hashes", hashes),
             ("joins", size_of_val(&self.joins[..]) + joins),
             ("vectors", size_of_val(&self.vectors.lines[..]) + size_of_val(&self.vectors.summaries[..]) + order),
-            ("matches", size_of_val(&self.matches[..])),
+            ("matches", size_of_val(&self.matches[..]) + size_of_val(&self.firsts[..])),
         ]
     }
 }

@@ -257,3 +257,30 @@ fn borders_of_words_of_summaries() {
         }
     }
 }
+
+/// Rules with tombstones are passed over in every form of vectors, also where one vector decides alone.
+#[test]
+fn dead_rules_are_passed_over() {
+    let one = set(&schema(&[16], Kind::Range), (0..1300).map(|at| vec![range(0, 3 * at, 3 * at + 900)]));
+    let two = |at| vec![range(0, at, 2000 - at), range(1, at / 2, 4000)];
+    for (set, step) in [(one, 7), (set(&schema(&[16, 16], Kind::Range), (0..600).map(two)), 3)] {
+        let keys = bounds_of(&set, 29);
+        for config in configs() {
+            let engine = build(&set, &config);
+            for left in [1, 2, step, 10_000] {
+                let mut dead = Tombstones::none(engine.places(), set.regions().len());
+                for rank in (0..set.regions().len()).filter(|rank| rank % left != 0 || left > step) {
+                    dead.mark(set.rules()[rank].rule, engine.places_of(set.rules()[rank].rule, rank, rank..rank + 1));
+                }
+                let mut found = vec![None; keys.len()];
+                engine.improve_live(&mut engine.new_scratch(), &keys.keys(), &dead, &mut found);
+                for (at, found) in found.into_iter().enumerate() {
+                    let key = &keys.keys().row(at)[..set.schema().words().len()];
+                    let holds = |rank: &usize| set.regions().get(*rank).contains(key) && dead.is_live(*rank);
+                    let want = (0..set.regions().len()).find(holds).map(|rank| set.rules()[rank]);
+                    assert_eq!(found, want, "key {at}, one of {left} rules left, {config:?}");
+                }
+            }
+        }
+    }
+}

@@ -7,7 +7,7 @@ use super::*;
 use crate::engines::shared::{Classes, Room, pairs};
 
 /// Table I: four rules over the fifteen fields of OpenFlow.
-fn table_1(rules: std::ops::Range<usize>) -> Lowered {
+fn table_1(rules: Range<usize>) -> Lowered {
     let exact = |pairs: &[(usize, u128)]| pairs.iter().map(|&(field, value)| (field, Test::Value(value))).collect();
     let prefix = |field, value: u128, len| (field, Test::Prefix { value, len });
     let mut all: [Vec<(usize, Test)>; 4] = [
