@@ -7,7 +7,7 @@ use anyhow::bail;
 use firstmatch::{Firewall, Rebuilds};
 use firstmatch_core::cache::flow::{self, FlowCache};
 use firstmatch_core::cache::rule::{self, RuleCache};
-use firstmatch_core::engines::registry::{Entry, Settings};
+use firstmatch_core::engines::registry::{Entry, OptionValues, Settings};
 use firstmatch_core::live::{self, Front, META};
 use firstmatch_core::rule::Lowered;
 use firstmatch_core::{BuildError, Classifier, Scratch};
@@ -117,9 +117,12 @@ pub(crate) fn how_to_raise(engine: &str, error: &BuildError) -> Option<String> {
         live::Cap::BuildVisits => "--build-visits",
         // An engine other than `meta` has limits of its own.
         _ if engine != DEFAULT => {
-            let help = match engine.parse::<live::Kind>() {
-                Ok(base) => format!("`--base {base}` has no such limit"),
-                Err(_) => format!("`--engine {DEFAULT}` takes a base that fits"),
+            let name = if cap == live::Cap::BuildBytes { "build_bytes" } else { "vectors" };
+            let mut options = all().find(|of| of.name == engine).into_iter().flat_map(|of| (of.options)());
+            let help = match options.find(|option| option.name == name).map(|option| option.values) {
+                Some(OptionValues::CountWithin { most, .. }) => format!("`--option {name}={most}` allows the most"),
+                Some(_) => format!("`--option {name}=BYTES` sets another"),
+                None => format!("`--engine {DEFAULT}` takes a base that fits"),
             };
             return Some(format!("that is the limit of the engine {engine} itself; {help}"));
         }

@@ -98,6 +98,7 @@ pub struct BuildError {
 enum BuildErrorKind {
     Regions(String),
     Bytes { needed: usize, allowed: usize },
+    Own { needed: usize, allowed: usize },
     Visits { made: usize, allowed: usize },
     Limit { cap: Cap, needed: usize, allowed: usize },
     Simd(&'static str),
@@ -112,6 +113,11 @@ impl BuildError {
 
     pub(crate) fn bytes(needed: usize, allowed: usize) -> Self {
         Self { kind: BuildErrorKind::Bytes { needed, allowed }, rule: None, line: None, part: None }
+    }
+
+    /// Builds the error of an engine that is larger than it can be, whatever the budget is.
+    pub(crate) fn own_limit(needed: usize, allowed: usize) -> Self {
+        Self { kind: BuildErrorKind::Own { needed, allowed }, rule: None, line: None, part: None }
     }
 
     /// Builds the error of a build that stopped after `made` visits of regions.
@@ -153,7 +159,7 @@ impl BuildError {
     /// Returns the limit that was exceeded, if one was.
     pub fn cap(&self) -> Option<Cap> {
         match self.kind {
-            BuildErrorKind::Bytes { .. } => Some(Cap::RunBytes),
+            BuildErrorKind::Bytes { .. } | BuildErrorKind::Own { .. } => Some(Cap::RunBytes),
             BuildErrorKind::Visits { .. } => Some(Cap::BuildVisits),
             BuildErrorKind::Limit { cap, .. } => Some(cap),
             _ => None,
@@ -163,7 +169,9 @@ impl BuildError {
     /// Returns the bytes needed, as far as known, and those allowed, if a budget was exceeded.
     pub(crate) fn bytes_needed(&self) -> Option<(usize, usize)> {
         match self.kind {
-            BuildErrorKind::Bytes { needed, allowed } => Some((needed, allowed)),
+            BuildErrorKind::Bytes { needed, allowed } | BuildErrorKind::Own { needed, allowed } => {
+                Some((needed, allowed))
+            }
             _ => None,
         }
     }
@@ -205,6 +213,9 @@ impl fmt::Display for BuildError {
             }
             BuildErrorKind::Bytes { needed, allowed } => {
                 write!(f, "the engine needs {needed} bytes; the budget allows {allowed}")
+            }
+            BuildErrorKind::Own { needed, allowed } => {
+                write!(f, "the engine needs {needed} bytes or more; the limit is its own, {allowed}")
             }
             BuildErrorKind::Simd(level) => write!(f, "this machine has no {level}"),
         }
@@ -391,6 +402,7 @@ mod tests {
     fn errors_name_their_limit() {
         for (error, cap) in [
             (BuildError::bytes(2, 1), Some(Cap::RunBytes)),
+            (BuildError::own_limit(2, 1), Some(Cap::RunBytes)),
             (BuildError::visits(2, 1), Some(Cap::BuildVisits)),
             (BuildError::limit(Cap::BuildBytes, 2, 1), Some(Cap::BuildBytes)),
             (BuildError::simd("avx2"), None),

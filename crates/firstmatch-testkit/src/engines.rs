@@ -155,7 +155,7 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
     ("bit_select", "lean=0"),
     ("bit_select", "trees=2 levels=2 fan_out=8 open=3 growth=2"),
     // The largest sets here need more than vectors are worth.
-    ("bit_vector", "vectors=67108864"),
+    ("bit_vector", "vectors=8388608"),
     ("tuplemerge", "collision_limit=1 spill=false"),
     ("tuplemerge", "collision_limit=1"),
     ("tuplemerge", "collision_limit=2 most_tables=0"),

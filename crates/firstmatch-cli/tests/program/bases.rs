@@ -19,7 +19,7 @@ fn a_limit_says_how_to_raise_it() {
     let (code, error) = said(&["--engine", "bit_vector"]);
     assert_eq!(code, 2, "{error}");
     assert!(
-        error.contains("the limit of the engine bit_vector itself; `--base bit_vector` has no such limit"),
+        error.contains("the limit of the engine bit_vector itself; `--option vectors=8388608` allows the most"),
         "{error}"
     );
     for limit in ["--worst-tests", "--worst-lines", "--build-bytes", "--build-visits"] {

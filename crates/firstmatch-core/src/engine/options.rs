@@ -24,8 +24,17 @@ pub enum OptionValues {
     Switch,
     /// Whole number.
     Count,
-    /// Number, perhaps with a fraction.
-    Number,
+    /// Whole number in a range.
+    CountWithin {
+        /// Smallest number.
+        least: usize,
+        /// Largest number.
+        most: usize,
+        /// Difference of two neighbouring numbers.
+        step: usize,
+    },
+    /// Number from the first to the second, perhaps with a fraction.
+    Number(u32, u32),
     /// One of these words.
     OneOf(&'static [&'static str]),
     /// Text of this form.
@@ -37,7 +46,11 @@ impl fmt::Display for OptionValues {
         match self {
             Self::Switch => f.write_str("true or false"),
             Self::Count => f.write_str("a whole number"),
-            Self::Number => f.write_str("a number"),
+            Self::CountWithin { least, most, step: 1 } => write!(f, "a whole number from {least} to {most}"),
+            Self::CountWithin { least, most, step } => {
+                write!(f, "a whole number from {least} to {most} in steps of {step}")
+            }
+            Self::Number(least, most) => write!(f, "a number from {least} to {most}"),
             Self::OneOf(words) => f.write_str(&words.join(" or ")),
             Self::Text(form) => f.write_str(form),
         }
@@ -60,7 +73,10 @@ pub(crate) struct Knob<C> {
 pub(crate) enum Set<C> {
     Switch(fn(&mut C, bool)),
     Count(fn(&mut C, usize)),
-    Number(fn(&mut C, f64)),
+    /// Takes the numbers from the first to the second, in steps of the third.
+    Within([usize; 3], fn(&mut C, usize)),
+    /// Takes the numbers from the first to the second.
+    Number([u32; 2], fn(&mut C, f64)),
     /// Takes the index of the word.
     OneOf(&'static [&'static str], fn(&mut C, usize)),
     /// Text of a form; the function returns whether it has that form.
@@ -72,7 +88,8 @@ impl<C> Knob<C> {
         let values = match self.set {
             Set::Switch(_) => OptionValues::Switch,
             Set::Count(_) => OptionValues::Count,
-            Set::Number(_) => OptionValues::Number,
+            Set::Within([least, most, step], _) => OptionValues::CountWithin { least, most, step },
+            Set::Number([least, most], _) => OptionValues::Number(least, most),
             Set::OneOf(words, _) => OptionValues::OneOf(words),
             Set::Text(form, _) => OptionValues::Text(form),
         };
@@ -84,8 +101,13 @@ impl<C> Knob<C> {
         match self.set {
             Set::Switch(set) => value.parse().map(|value| set(config, value)).is_ok(),
             Set::Count(set) => value.parse().map(|value| set(config, value)).is_ok(),
-            Set::Number(set) => {
-                let number = value.parse().ok().filter(|number: &f64| number.is_finite());
+            Set::Within([least, most, step], set) => {
+                let is_taken = |&count: &usize| (least..=most).contains(&count) && (count - least) % step == 0;
+                value.parse().ok().filter(is_taken).map(|count| set(config, count)).is_some()
+            }
+            Set::Number([least, most], set) => {
+                let range = f64::from(least)..=f64::from(most);
+                let number = value.parse().ok().filter(|number| range.contains(number));
                 number.map(|number| set(config, number)).is_some()
             }
             Set::OneOf(words, set) => words.iter().position(|word| *word == value).map(|at| set(config, at)).is_some(),
@@ -128,14 +150,15 @@ mod tests {
 
     #[test]
     fn options_are_set_in_the_order_of_the_list() {
-        let knobs: [Knob<(usize, f64, bool, usize)>; 5] = [
+        let knobs: [Knob<(usize, f64, bool, usize)>; 6] = [
             Knob {
                 name: "paper",
                 summary: "",
                 set: Set::Switch(|config, on| *config = (7 * usize::from(on), 0.5, on, 9)),
             },
             Knob { name: "count", summary: "", set: Set::Count(|config, count| config.0 = count) },
-            Knob { name: "share", summary: "", set: Set::Number(|config, share| config.1 = share) },
+            Knob { name: "share", summary: "", set: Set::Number([0, 4], |config, share| config.1 = share) },
+            Knob { name: "even", summary: "", set: Set::Within([2, 8, 2], |config, count| config.0 = count) },
             Knob { name: "is", summary: "", set: Set::Switch(|config, is| config.2 = is) },
             Knob { name: "way", summary: "", set: Set::OneOf(&["left", "right"], |config, at| config.3 = at) },
         ];
@@ -147,10 +170,17 @@ mod tests {
         assert_eq!(with(&[]), Ok((1, 1.0, false, 8)));
         assert_eq!(with(&[("count", "3"), ("way", "right"), ("paper", "true")]), Ok((3, 0.5, true, 1)));
         assert_eq!(with(&[("share", "2"), ("count", "3"), ("count", "4")]), Ok((4, 2.0, false, 8)));
+        assert_eq!(with(&[("even", "2"), ("share", "4")]), Ok((2, 4.0, false, 8)));
+        assert_eq!(with(&[("even", "8"), ("share", "0")]), Ok((8, 0.0, false, 8)));
         for (given, expected) in [
-            (("counts", "3"), "no option `counts`; expected one of paper, count, share, is, way"),
+            (("counts", "3"), "no option `counts`; expected one of paper, count, share, even, is, way"),
+            (("even", "0"), "option even: `0` is not a whole number from 2 to 8 in steps of 2"),
+            (("even", "5"), "option even: `5` is not a whole number from 2 to 8 in steps of 2"),
+            (("even", "10"), "option even: `10` is not a whole number from 2 to 8 in steps of 2"),
+            (("share", "4.5"), "option share: `4.5` is not a number from 0 to 4"),
+            (("share", "NaN"), "option share: `NaN` is not a number from 0 to 4"),
             (("count", "-3"), "option count: `-3` is not a whole number"),
-            (("share", "inf"), "option share: `inf` is not a number"),
+            (("share", "inf"), "option share: `inf` is not a number from 0 to 4"),
             (("is", "yes"), "option is: `yes` is not true or false"),
             (("way", "up"), "option way: `up` is not left or right"),
         ] {

@@ -322,6 +322,7 @@ impl<'a> Trials<'a> {
                     cap => Outcome::Refused { cap, needed, allowed },
                 };
                 self.refusal = Some(match cap {
+                    Cap::RunBytes if allowed < self.run_bytes => BuildError::own_limit(needed, allowed),
                     Cap::RunBytes => BuildError::bytes(needed, allowed),
                     cap => BuildError::limit(cap, needed, allowed),
                 });

@@ -1,6 +1,6 @@
 //! What engines say of themselves beside answers: counted steps, options, and the visits of a build.
 
-use firstmatch_core::engines::registry::{ENGINES, Settings};
+use firstmatch_core::engines::registry::{ENGINES, OptionValues, Settings};
 use firstmatch_core::live::META;
 use firstmatch_core::{Classifier, Schema};
 
@@ -62,7 +62,21 @@ fn every_option_is_tested() {
     }
 }
 
-/// Options that an engine lacks, and values that an option does not take, are refused with those that it has.
+/// Returns numbers that are just outside the range of an option, or between its steps.
+fn outside(values: OptionValues) -> Vec<String> {
+    match values {
+        OptionValues::CountWithin { least, most, step } => {
+            let beside = [least.checked_sub(1), most.checked_add(1), (step > 1).then_some(least + 1)];
+            beside.into_iter().flatten().map(|value| value.to_string()).collect()
+        }
+        OptionValues::Number(least, most) => {
+            [f64::from(least) - 0.5, f64::from(most) + 0.5, f64::NAN].map(|value| value.to_string()).into()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Options that an engine lacks, numbers out of range, and values that an option does not take, are refused with those that it has.
 #[test]
 fn bad_options_are_refused() {
     for entry in ENGINES.iter().chain([&META]) {
@@ -72,6 +86,12 @@ fn bad_options_are_refused() {
             let error = entry.check(&Settings::default().with_option(option.name, "?")).expect_err("no such value");
             let said = format!("option {}: `?` is not {}", option.name, option.values);
             assert_eq!(error.to_string(), said, "{}", entry.name);
+            for value in outside(option.values) {
+                let error =
+                    entry.check(&Settings::default().with_option(option.name, &value)).expect_err("out of range");
+                let said = format!("option {}: `{value}` is not {}", option.name, option.values);
+                assert_eq!(error.to_string(), said, "{}", entry.name);
+            }
         }
         assert!(entry.check(&Settings::default()).is_ok(), "{}", entry.name);
     }

@@ -324,34 +324,39 @@ impl BaseEngine for BitSelect {
     }
 }
 
+/// Largest number of trees, levels, table entries and copies that an option takes.
+const MOST_IN_SHAPE: usize = 1024;
+
 /// Options by name. Options of a shape force that shape.
 const OPTIONS: &[Knob<Config>] = &[
     Knob {
         name: "trees",
         summary: "largest number of trees",
-        set: Set::Count(|config, trees| config.shape.get_or_insert_default().trees = trees),
+        set: Set::Within([1, MOST_IN_SHAPE, 1], |config, trees| config.shape.get_or_insert_default().trees = trees),
     },
     Knob {
         name: "levels",
         summary: "largest number of levels of a tree",
-        set: Set::Count(|config, levels| config.shape.get_or_insert_default().levels = levels),
+        set: Set::Within([1, MOST_IN_SHAPE, 1], |config, levels| config.shape.get_or_insert_default().levels = levels),
     },
     Knob {
         name: "fan_out",
         summary: "largest number of table entries of a node per region in its list",
-        set: Set::Count(|config, fan_out| config.shape.get_or_insert_default().fan_out = fan_out),
+        set: Set::Within([1, MOST_IN_SHAPE, 1], |config, fan_out| {
+            config.shape.get_or_insert_default().fan_out = fan_out;
+        }),
     },
     Knob {
         name: "open",
         summary: "number of a root's bits that a region may leave open before it goes to the next tree",
-        set: Set::Count(|config, open| {
-            config.shape.get_or_insert_default().open = u32::try_from(open).unwrap_or(u32::MAX);
-        }),
+        set: Set::Within([0, 64, 1], |config, open| config.shape.get_or_insert_default().open = open as u32),
     },
     Knob {
         name: "growth",
         summary: "largest number of copies per region in the lists of one node",
-        set: Set::Number(|config, growth| config.shape.get_or_insert_default().growth = growth),
+        set: Set::Number([1, MOST_IN_SHAPE as u32], |config, growth| {
+            config.shape.get_or_insert_default().growth = growth;
+        }),
     },
     Knob {
         name: "lean",

@@ -21,7 +21,15 @@ const PAIRS: usize = 12 << 10;
 /// Maximum bytes of vectors of a join.
 const JOINED: usize = 256 << 10;
 
+/// Builds the engine; an error over the limit on vectors says that it is the engine's own.
 pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visits) -> Result<BitVector, BuildError> {
+    built(set, config, level, visits).map_err(|error| match error.bytes_needed() {
+        Some((needed, allowed)) if allowed < config.budget.run_bytes => BuildError::own_limit(needed, allowed),
+        _ => error,
+    })
+}
+
+fn built(set: &Lowered, config: &Config, level: Level, visits: &Visits) -> Result<BitVector, BuildError> {
     let products = Products::of(set, visits)?;
     let groups = products.len().div_ceil(GROUP);
     let is_short = products.len() <= 32 * SHORT_WORDS;

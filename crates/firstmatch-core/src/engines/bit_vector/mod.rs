@@ -372,7 +372,7 @@ impl BaseEngine for BitVector {
 const OPTIONS: &[Knob<Config>] = &[Knob {
     name: "vectors",
     summary: "maximum bytes of vectors",
-    set: Set::Count(|config, bytes| config.vectors = bytes),
+    set: Set::Within([0, MOST_BYTES, 1], |config, bytes| config.vectors = bytes),
 }];
 
 /// Entry of the registry.

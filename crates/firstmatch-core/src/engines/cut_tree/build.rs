@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::boxes::{Ranges, Side};
 use super::choose::{Cut, MOST_BITS, MOST_CUTS, MOST_WORDS, Node, cells, reached};
-use super::config::{Config, NODE_BYTES};
+use super::config::{Config, MOST_TREES, NODE_BYTES};
 use crate::engine::budget::Visits;
 use crate::engines::shared::BLOCK;
 use crate::schema::Source;
@@ -178,7 +178,7 @@ pub(super) fn grow(ranges: &Ranges<'_>, config: &Config, cap: usize, block_bytes
     if config.trees < 2 || !is_copied {
         return one;
     }
-    let classes = separated(ranges, &all, config.trees.min(4));
+    let classes = separated(ranges, &all, config.trees.min(MOST_TREES));
     // The blocks of several lists may not fit although those of one list do.
     let blocks: usize = classes.iter().map(|class| class.len().div_ceil(BLOCK)).sum();
     let nodes = (classes.len() * NODE_BYTES).next_multiple_of(64) + (classes.len() - 1) * ROOT_BYTES;

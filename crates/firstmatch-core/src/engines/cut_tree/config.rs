@@ -7,6 +7,12 @@ use crate::raw::Level;
 
 /// Bytes of a node.
 pub(super) const NODE_BYTES: usize = 16;
+/// Largest number of trees.
+pub(super) const MOST_TREES: usize = 4;
+/// Largest limit of a leaf, of factors and of the bytes of a page that options take.
+const MOST_LEAF: usize = 1 << 24;
+const MOST_FACTOR: u32 = 1 << 20;
+const MOST_PAGE: usize = 1 << 30;
 
 /// Configuration of a [`CutTree`](super::CutTree) build.
 #[derive(Clone, Debug)]
@@ -168,17 +174,17 @@ pub(super) const OPTIONS: &[Knob<Config>] = &[
     Knob {
         name: "binth",
         summary: "largest number of regions in a leaf, where cuts can keep it",
-        set: Set::Count(|config, binth| config.binth = binth),
+        set: Set::Within([1, MOST_LEAF, 1], |config, binth| config.binth = binth),
     },
     Knob {
         name: "space_factor",
         summary: "factor that limits the cells of a node",
-        set: Set::Number(|config, factor| config.space_factor = factor),
+        set: Set::Number([1, MOST_FACTOR], |config, factor| config.space_factor = factor),
     },
     Knob {
         name: "growth",
         summary: "largest number of references per region of a node that HyperCuts makes",
-        set: Set::Number(|config, growth| config.growth = growth),
+        set: Set::Number([1, MOST_FACTOR], |config, growth| config.growth = growth),
     },
     Knob {
         name: "dimension",
@@ -220,7 +226,7 @@ pub(super) const OPTIONS: &[Knob<Config>] = &[
     Knob {
         name: "trees",
         summary: "largest number of trees, 1 to 4",
-        set: Set::Count(|config, trees| config.trees = trees),
+        set: Set::Within([1, MOST_TREES, 1], |config, trees| config.trees = trees),
     },
     Knob {
         name: "walk",
@@ -246,7 +252,11 @@ pub(super) const OPTIONS: &[Knob<Config>] = &[
             },
         ),
     },
-    Knob { name: "page_bytes", summary: "bytes of a page", set: Set::Count(|config, bytes| config.page_bytes = bytes) },
+    Knob {
+        name: "page_bytes",
+        summary: "bytes of a page",
+        set: Set::Within([NODE_BYTES, MOST_PAGE, 1], |config, bytes| config.page_bytes = bytes),
+    },
     Knob {
         name: "region_bytes",
         summary: "bytes of nodes and lists per region",

@@ -178,12 +178,12 @@ pub(super) const OPTIONS: &[Knob<Config>] = &[
     Knob {
         name: "functions",
         summary: "hash functions, 1 to 8",
-        set: Set::Count(|config, count| config.functions = count),
+        set: Set::Within([1, MOST_FUNCTIONS, 1], |config, count| config.functions = count),
     },
     Knob {
         name: "slots",
         summary: "slots of a hash table per value",
-        set: Set::Number(|config, slots| config.slots = slots),
+        set: Set::Number([1, MOST_SLOTS as u32], |config, slots| config.slots = slots),
     },
     Knob {
         name: "hash_groups",
@@ -207,12 +207,12 @@ pub(super) const OPTIONS: &[Knob<Config>] = &[
     Knob {
         name: "sub_vector",
         summary: "bits of a sub-vector, a multiple of 512 up to 8,192",
-        set: Set::Count(|config, bits| config.sub_vector = bits),
+        set: Set::Within([LINE_BITS, MOST_SUB_VECTOR, LINE_BITS], |config, bits| config.sub_vector = bits),
     },
     Knob {
         name: "interleave",
         summary: "keys in flight, 1 to 128",
-        set: Set::Count(|config, keys| config.interleave = keys),
+        set: Set::Within([1, MOST_IN_FLIGHT, 1], |config, keys| config.interleave = keys),
     },
     Knob {
         name: "sparsest_first",

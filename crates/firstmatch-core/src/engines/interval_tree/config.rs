@@ -7,6 +7,8 @@ use crate::raw::Level;
 
 /// Largest number of packets for each counted one.
 pub(super) const MOST_SAMPLE: u32 = 64;
+/// Numbers that counters of 32 bits take.
+const ANY: [usize; 3] = [0, u32::MAX as usize, 1];
 
 /// Configuration of [`Npf`](super::Npf).
 ///
@@ -190,12 +192,12 @@ pub(super) const OPTIONS: &[Knob<Config>] = &[
     Knob {
         name: "threshold",
         summary: "number of hits by which a node must lead",
-        set: Set::Count(|config, hits| config.threshold = narrow(hits)),
+        set: Set::Within(ANY, |config, hits| config.threshold = hits as u32),
     },
     Knob {
         name: "sample",
         summary: "packets for each counted one, 1 to 64",
-        set: Set::Count(|config, packets| config.sample = narrow(packets)),
+        set: Set::Within([1, MOST_SAMPLE as usize, 1], |config, packets| config.sample = packets as u32),
     },
     Knob {
         name: "dynamic",
@@ -205,22 +207,22 @@ pub(super) const OPTIONS: &[Knob<Config>] = &[
     Knob {
         name: "depth_cap",
         summary: "edges of a walk beyond twice the height of a balanced tree",
-        set: Set::Count(|config, edges| config.depth_cap = Some(narrow(edges))),
+        set: Set::Within(ANY, |config, edges| config.depth_cap = Some(edges as u32)),
     },
     Knob {
         name: "reconstruct",
         summary: "lookups for each node between two reconstructions",
-        set: Set::Count(|config, lookups| config.reconstruct = Some(narrow(lookups))),
+        set: Set::Within(ANY, |config, lookups| config.reconstruct = Some(lookups as u32)),
     },
     Knob {
         name: "mean_path",
         summary: "mean edges beyond the height of a balanced tree that make a reconstruction due",
-        set: Set::Count(|config, edges| config.mean_path = narrow(edges)),
+        set: Set::Within(ANY, |config, edges| config.mean_path = edges as u32),
     },
     Knob {
         name: "halve_after",
         summary: "packets for each node until counters are halved",
-        set: Set::Count(|config, packets| config.halve_after = Some(narrow(packets))),
+        set: Set::Within(ANY, |config, packets| config.halve_after = Some(packets as u32)),
     },
     Knob {
         name: "bypass",
@@ -228,10 +230,6 @@ pub(super) const OPTIONS: &[Knob<Config>] = &[
         set: Set::Switch(|config, is_on| config.bypass = is_on),
     },
 ];
-
-fn narrow(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
-}
 
 fn of_paper(config: &mut Config, is_on: bool, paper: fn() -> Config) {
     if is_on {

@@ -222,12 +222,12 @@ pub(super) const OPTIONS: &[Knob<Config>] = &[
     Knob {
         name: "sub_entries",
         summary: "number of entries of a sub-table: 32, 64, 96 or 128",
-        set: Set::Count(|config, count| config.sub_entries = count),
+        set: Set::Within([32, 128, 32], |config, count| config.sub_entries = count),
     },
     Knob {
         name: "sub_elements",
         summary: "number of elements of a sub-table: even, from 4 to 28",
-        set: Set::Count(|config, count| config.sub_elements = count),
+        set: Set::Within([4, 28, 2], |config, count| config.sub_elements = count),
     },
     Knob {
         name: "order",

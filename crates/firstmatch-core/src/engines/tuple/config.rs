@@ -3,6 +3,9 @@
 use crate::engine::budget::Budget;
 use crate::raw::Level;
 
+/// Largest number of tables, because their numbers have 32 bits.
+pub(super) const MOST_TABLES: usize = u32::MAX as usize / 2;
+
 /// Configuration of [`TupleMerge`](super::TupleMerge).
 ///
 /// ```

@@ -131,6 +131,7 @@ use round::Scratch;
 use structure::Bounds;
 use table::Table;
 
+use config::MOST_TABLES;
 pub use config::{Config, Merge, TupleFields};
 pub use structure::TupleMerge;
 
@@ -276,7 +277,7 @@ const OPTIONS: &[Knob<Config>] = &[
     Knob {
         name: "collision_limit",
         summary: "most regions that share a key before their table is split, at least 1",
-        set: Set::Count(|config, limit| config.collision_limit = limit),
+        set: Set::Within([1, usize::MAX, 1], |config, limit| config.collision_limit = limit),
     },
     Knob {
         name: "spill",
@@ -286,7 +287,7 @@ const OPTIONS: &[Knob<Config>] = &[
     Knob {
         name: "most_tables",
         summary: "largest number of tables",
-        set: Set::Count(|config, tables| config.most_tables = tables),
+        set: Set::Within([0, MOST_TABLES, 1], |config, tables| config.most_tables = tables),
     },
     Knob {
         name: "preclassifier",

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::candidates::{self, Candidates};
-use super::config::{Config, Merge};
+use super::config::{Config, MOST_TABLES, Merge};
 use super::offline;
 use super::pool::Pool;
 use super::table::Table;
@@ -85,7 +85,7 @@ impl TupleMerge {
             merge: config.merge,
             limit: config.collision_limit.max(1),
             spill: config.spill,
-            most_tables: config.most_tables.min(u32::MAX as usize / 2),
+            most_tables: config.most_tables.min(MOST_TABLES),
             longest: 0,
             shape: Shape::new(schema, config.fields),
             hasher: Hasher::new(schema.stride(), &mut secret),
