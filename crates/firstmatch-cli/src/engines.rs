@@ -114,6 +114,9 @@ pub(crate) fn settings(engine: &Entry, args: &ChoiceArgs, options: &[(String, St
 pub(crate) fn how_to_raise(engine: &str, error: &BuildError) -> Option<String> {
     let cap = error.cap()?;
     let option = match cap {
+        live::Cap::BuildVisits if engine.ends_with("rfc") => {
+            return Some("the smaller of --build-visits and `--option visits=N` sets that limit".to_owned());
+        }
         live::Cap::BuildVisits => "--build-visits",
         // An engine other than `meta` has limits of its own.
         _ if engine != DEFAULT => {

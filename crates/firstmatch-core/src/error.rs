@@ -99,6 +99,7 @@ enum BuildErrorKind {
     Regions(String),
     Bytes { needed: usize, allowed: usize },
     Own { needed: usize, allowed: usize },
+    Memory { needed: usize },
     Visits { made: usize, allowed: usize },
     Limit { cap: Cap, needed: usize, allowed: usize },
     Simd(&'static str),
@@ -118,6 +119,11 @@ impl BuildError {
     /// Builds the error of an engine that is larger than it can be, whatever the budget is.
     pub(crate) fn own_limit(needed: usize, allowed: usize) -> Self {
         Self { kind: BuildErrorKind::Own { needed, allowed }, rule: None, line: None, part: None }
+    }
+
+    /// Builds the error of a build for which the allocator has no memory.
+    pub(crate) fn memory(needed: usize) -> Self {
+        Self { kind: BuildErrorKind::Memory { needed }, rule: None, line: None, part: None }
     }
 
     /// Builds the error of a build that stopped after `made` visits of regions.
@@ -159,7 +165,9 @@ impl BuildError {
     /// Returns the limit that was exceeded, if one was.
     pub fn cap(&self) -> Option<Cap> {
         match self.kind {
-            BuildErrorKind::Bytes { .. } | BuildErrorKind::Own { .. } => Some(Cap::RunBytes),
+            BuildErrorKind::Bytes { .. } | BuildErrorKind::Own { .. } | BuildErrorKind::Memory { .. } => {
+                Some(Cap::RunBytes)
+            }
             BuildErrorKind::Visits { .. } => Some(Cap::BuildVisits),
             BuildErrorKind::Limit { cap, .. } => Some(cap),
             _ => None,
@@ -217,6 +225,7 @@ impl fmt::Display for BuildError {
             BuildErrorKind::Own { needed, allowed } => {
                 write!(f, "the engine needs {needed} bytes or more; the limit is its own, {allowed}")
             }
+            BuildErrorKind::Memory { needed } => write!(f, "there is no memory for {needed} bytes of the engine"),
             BuildErrorKind::Simd(level) => write!(f, "this machine has no {level}"),
         }
     }
@@ -403,6 +412,7 @@ mod tests {
         for (error, cap) in [
             (BuildError::bytes(2, 1), Some(Cap::RunBytes)),
             (BuildError::own_limit(2, 1), Some(Cap::RunBytes)),
+            (BuildError::memory(2), Some(Cap::RunBytes)),
             (BuildError::visits(2, 1), Some(Cap::BuildVisits)),
             (BuildError::limit(Cap::BuildBytes, 2, 1), Some(Cap::BuildBytes)),
             (BuildError::simd("avx2"), None),

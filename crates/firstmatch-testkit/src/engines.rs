@@ -207,7 +207,7 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
     ("npf", "sets=lists adapts=false"),
     ("rfc", ""),
     ("rfc", "paper=true"),
-    ("rfc", "leaves=chunks prefetch=0 build_bytes=268435456"),
+    ("rfc", "leaves=chunks prefetch=0 build_bytes=268435456 visits=400000000"),
     ("rfc", "plan=paper walk=keys index=shift prune=false"),
     ("bitmap_rfc", ""),
     ("bitmap_rfc", "paper=true"),

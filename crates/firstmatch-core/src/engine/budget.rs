@@ -29,6 +29,37 @@ pub struct Budget {
     pub run_bytes: usize,
 }
 
+impl Budget {
+    /// Bytes that an engine whose tables multiply may hold if no budget is set: 4 GiB.
+    ///
+    /// These are `rfc` and `bitmap_rfc`. Under rules made to attack them they would ask for hundreds of gigabytes.
+    pub const UNSET_BYTES: usize = u32::MAX as usize;
+
+    /// Returns the bytes of the budget, or [`Self::UNSET_BYTES`] if there is none.
+    pub(crate) fn bytes_or_unset(self) -> usize {
+        if self.run_bytes == usize::MAX { Self::UNSET_BYTES } else { self.run_bytes }
+    }
+}
+
+/// Makes room for `more` elements, exactly if `is_exact` is set.
+///
+/// # Errors
+/// If the allocator has no memory for them, so that a build ends with an error and not the process.
+pub(crate) fn reserve<T>(vec: &mut Vec<T>, more: usize, is_exact: bool) -> Result<(), BuildError> {
+    let made = if is_exact { vec.try_reserve_exact(more) } else { vec.try_reserve(more) };
+    made.map_err(|_| BuildError::memory((vec.len().saturating_add(more)).saturating_mul(size_of::<T>())))
+}
+
+/// Returns an empty vector with room for `count` elements.
+///
+/// # Errors
+/// If the allocator has no memory for them.
+pub(crate) fn with_room<T>(count: usize) -> Result<Vec<T>, BuildError> {
+    let mut vec = Vec::new();
+    reserve(&mut vec, count, true)?;
+    Ok(vec)
+}
+
 impl Default for Budget {
     /// Returns a budget without a limit.
     fn default() -> Self {
@@ -82,5 +113,24 @@ impl Default for Visits {
     /// Returns a counter without a limit.
     fn default() -> Self {
         Self::new(usize::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Room that no machine has is an error with the bytes, and leaves the vector as it was.
+    #[test]
+    fn room_that_no_machine_has_is_an_error() {
+        let mut vec = vec![1u64, 2];
+        for is_exact in [true, false] {
+            for more in [usize::MAX, usize::MAX / 8, isize::MAX as usize / 8] {
+                let error = reserve(&mut vec, more, is_exact).expect_err("there is no such memory");
+                assert!(error.budget_exceeded() && error.to_string().starts_with("there is no memory for "), "{error}");
+            }
+            assert!(reserve(&mut vec, 9, is_exact).is_ok() && vec.capacity() >= 11);
+            assert_eq!(vec, [1, 2]);
+        }
     }
 }

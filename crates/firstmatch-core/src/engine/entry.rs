@@ -35,6 +35,11 @@ pub struct Settings {
     ///
     /// A visit is about the work of comparing one region with another. A build that needs more visits is refused.
     pub visits: usize,
+    /// Maximum heap bytes of the build, as far as the engine counts them.
+    ///
+    /// `rfc`, `bitmap_rfc` and `decomposition` count the sets of rules that they keep. Every engine counts what it holds
+    /// once built.
+    pub build_bytes: usize,
     /// Values of the engine's own options, by name; see [`Entry::options`].
     pub options: Vec<(String, String)>,
 }
@@ -42,7 +47,14 @@ pub struct Settings {
 impl Default for Settings {
     /// Returns settings without a limit and without options.
     fn default() -> Self {
-        Self { budget: Budget::default(), simd: None, seed: None, visits: usize::MAX, options: Vec::new() }
+        Self {
+            budget: Budget::default(),
+            simd: None,
+            seed: None,
+            visits: usize::MAX,
+            build_bytes: usize::MAX,
+            options: Vec::new(),
+        }
     }
 }
 
@@ -51,6 +63,11 @@ impl Settings {
     pub fn with_option(mut self, name: &str, value: &str) -> Self {
         self.options.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// Returns the bytes that the built engine may hold, which are also part of the bytes of the build.
+    pub(crate) fn budget(&self) -> Budget {
+        Budget { run_bytes: self.budget.run_bytes.min(self.build_bytes) }
     }
 
     /// Returns the limit on the visits of a build.

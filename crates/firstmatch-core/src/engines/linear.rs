@@ -25,7 +25,7 @@
 
 use crate::engine::base::{Base, BaseEngine, Build, visits_of};
 use crate::engine::budget::{Budget, Visits};
-use crate::engine::entry::{Entry, Settings};
+use crate::engine::entry::Entry;
 use crate::engine::observer::Step;
 use crate::engine::options;
 use crate::engine::steps::StepCounter;
@@ -257,7 +257,7 @@ pub(crate) const ENTRY: Entry = Entry {
     summary: "every rule in order, eight at a time: for small sets, and to compare with",
     options: Vec::new,
     build: |rules, settings| {
-        let &Settings { budget, simd, .. } = settings;
+        let (budget, simd) = (settings.budget(), settings.simd);
         options::configure(&[], &settings.options, &mut ())?;
         Ok(Box::new(Linear::build_within(rules, &Config { budget, simd }, &settings.visits())?))
     },

@@ -76,6 +76,7 @@ impl Config {
         options::configure(OPTIONS, &settings.options, &mut config)?;
         let &Settings { budget, simd, seed, visits, .. } = settings;
         config.limits.build_visits = visits;
+        config.limits.build_bytes = config.limits.build_bytes.min(settings.build_bytes);
         Ok(Self { budget, simd, seed, ..config })
     }
 }

@@ -49,7 +49,7 @@ type Build = dyn Fn(&Lowered, &Settings) -> Result<Box<dyn Classifier>, BuildErr
 impl Front {
     /// Returns a front that `build` makes from rules.
     ///
-    /// The settings have the budget that is left, instruction set, seed and visits of the
+    /// The settings have the budget that is left, instruction set, seed, bytes and visits of the build from the
     /// [configuration](super::Config), and no options. The engine must be for the schema of the rules, and its answers
     /// must not change, because it is not told of changes.
     pub fn new(
@@ -78,6 +78,7 @@ impl Front {
         settings.budget.run_bytes =
             run_bytes.checked_sub(needed).ok_or_else(|| BuildError::bytes(needed, run_bytes))?;
         settings.visits = limits.build_visits;
+        settings.build_bytes = limits.build_bytes;
         let engine = (self.build)(set, &settings)?;
         if engine.schema() != set.schema() {
             return Err(BuildError::refused(format!("the engine {} is for other fields than the rules", self.name)));

@@ -1,12 +1,13 @@
 //! Rules that nothing separates: `meta` is judged by counted cache lines, because times depend on the machine.
 
 use firstmatch_core::engines::registry::{ENGINES, Settings};
-use firstmatch_core::live::{Config, Engine, Kind, Strategy};
+use firstmatch_core::live::{self, Config, Engine, Front, Kind, Limits, Strategy};
 use firstmatch_core::rule::{ExpansionLimits, Lowered, RuleSet, lower};
-use firstmatch_core::{Classifier, KeyBuf, Schema};
+use firstmatch_core::{Budget, Classifier, KeyBuf, Schema};
 
 use crate::case::Case;
 use crate::corners;
+use crate::counter::counted;
 use crate::rng::Rng;
 
 /// Rules in the native format, by name and number of rules.
@@ -89,4 +90,77 @@ fn rules_that_trees_separate_build_no_more_candidates() {
     assert!(left.visits.is_none() && left.to_string().contains("not built: another touches"), "{explained}");
     let forced = Config { strategy: Strategy::Force(Kind::Decomposition), ..Config::default() };
     assert_eq!(built(&lowered, &forced).explain().kind, Kind::Decomposition);
+}
+
+/// Returns rules whose words have about as many classes as there are rules, so that tables of classes explode.
+fn of_many_classes(rules: u32) -> RuleSet {
+    let mut rng = Rng::new(11);
+    let mut rule = |_| {
+        let [a, b, c, d] = [(); 4].map(|()| rng.next() as u32);
+        let [src, dst] = [a, b].map(std::net::Ipv4Addr::from);
+        let [sport, dport] = [c, d].map(|port| (port & 0x7FFF, (port & 0x7FFF) + (port >> 17)));
+        format!("deny tcp src {src} dst {dst} sport {}-{} dport {}-{}\n", sport.0, sport.1, dport.0, dport.1)
+    };
+    rules_of(&(0..rules).map(&mut rule).collect::<String>())
+}
+
+/// Tables that multiply classes are counted before memory is asked for: the build ends with an error.
+///
+/// Two of 10,000 classes each are 10^8 entries, and four such slots 10^16.
+#[test]
+fn tables_that_explode_are_refused_within_their_bytes() {
+    let set = of_many_classes(6_000);
+    let lowered = lower(&set, &Schema::ipv4(), &ExpansionLimits::default()).expect("within the caps");
+    let most = 32 << 20;
+    for name in ["rfc", "bitmap_rfc"] {
+        let entry = ENGINES.iter().find(|entry| entry.name == name).expect("it is there");
+        for paper in ["true", "false"] {
+            for (run_bytes, build_bytes) in [(most, most), (usize::MAX, most)] {
+                let mut settings = Settings::default().with_option("paper", paper).with_option("prune", "false");
+                (settings.budget, settings.build_bytes) = (Budget { run_bytes }, build_bytes);
+                let (built, count) = counted(|| (entry.build)(&lowered, &settings).map(|_| ()));
+                let error = built.expect_err("it cannot fit");
+                assert!(error.budget_exceeded(), "{name}: {error}");
+                assert!(count.peak < 4 * most as isize, "{name}, {paper}: {} bytes for {error}", count.peak);
+            }
+        }
+        // Without any limit, four gigabytes are the budget of the tables.
+        let settings = Settings::default().with_option("paper", "true");
+        let (built, count) = counted(|| (entry.build)(&lowered, &settings).map(|_| ()));
+        let error = built.expect_err("it cannot fit");
+        assert!(error.budget_exceeded() && count.peak < 2 << 30, "{name}: {error}, {} bytes", count.peak);
+        // A front is held to the bytes of the build, too.
+        let limits = Limits { build_bytes: most, ..Limits::default() };
+        let config = Config { front: Some(Front::of(entry, &[])), limits, ..Config::default() };
+        let (opened, count) = counted(|| live::open(set.clone(), &config).map(|_| ()));
+        let error = opened.expect_err("the front cannot fit");
+        assert!(error.budget_exceeded() && count.peak < 4 * most as isize, "{name}: {error}, {} bytes", count.peak);
+    }
+}
+
+/// A build that compares far more than its class is refused by its visits.
+#[test]
+fn long_builds_are_refused_by_their_visits() {
+    let nested = rules_of(&SETS[0].1(3_000));
+    let alike =
+        rules_of(&(0..3_000).map(|at| format!("deny tcp src 10.{}.{}.0/24\n", at / 256, at % 256)).collect::<String>());
+    let many = of_many_classes(800);
+    for (name, option, set, visits, is_refused) in [
+        ("partitionsort", None, &nested, 1_000_000, true),
+        ("partitionsort", None, &alike, 1_000_000, false),
+        ("rfc", Some("visits"), &many, 1_000_000, true),
+        ("bitmap_rfc", Some("visits"), &many, 1_000_000, true),
+        ("rfc", None, &many, 1_000_000, true),
+    ] {
+        let entry = ENGINES.iter().find(|entry| entry.name == name).expect("it is there");
+        let lowered = lower(set, &Schema::ipv4(), &ExpansionLimits::default()).expect("within the caps");
+        let mut settings = Settings::default();
+        match option {
+            Some(option) => settings = settings.with_option(option, &visits.to_string()),
+            None => settings.visits = visits,
+        }
+        let built = (entry.build)(&lowered, &settings);
+        assert_eq!(built.is_err(), is_refused, "{name}: {:?}", built.err());
+        assert!(built.err().is_none_or(|error| error.to_string().contains("region visits")), "{name}");
+    }
 }

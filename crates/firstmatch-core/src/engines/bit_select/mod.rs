@@ -137,7 +137,7 @@ use structure::Roots;
 
 use crate::engine::base::{Base, BaseEngine, Build, Choices, InPlace, Most, visits_of};
 use crate::engine::budget::{Budget, Visits};
-use crate::engine::entry::{Entry, Settings};
+use crate::engine::entry::Entry;
 use crate::engine::observer::Step;
 use crate::engine::options::{self, Knob, Set};
 use crate::engine::selector::Selector;
@@ -371,7 +371,7 @@ pub(crate) const ENTRY: Entry = Entry {
     summary: "a few trees of wide nodes that select bits: fast and small, for rules that stay",
     options: || options::options(OPTIONS),
     build: |rules, settings| {
-        let &Settings { budget, simd, .. } = settings;
+        let (budget, simd) = (settings.budget(), settings.simd);
         let mut config = Config { budget, simd, ..Config::default() };
         options::configure(OPTIONS, &settings.options, &mut config)?;
         Ok(Box::new(BitSelect::build_within(rules, &config, &settings.visits(), None)?))

@@ -63,7 +63,7 @@ use std::ops::Range;
 
 use crate::engine::base::{Base, BaseEngine, Build};
 use crate::engine::budget::{Budget, Visits};
-use crate::engine::entry::{Entry, Settings};
+use crate::engine::entry::Entry;
 use crate::engine::observer::Step;
 use crate::engine::options::{self, Knob, Set};
 use crate::engine::steps::StepCounter;
@@ -381,7 +381,7 @@ pub(crate) const ENTRY: Entry = Entry {
     summary: "a vector of rules for each key word, and the first bit of all: as fast whatever 1,000 rules look like",
     options: || options::options(OPTIONS),
     build: |rules, settings| {
-        let &Settings { budget, simd, .. } = settings;
+        let (budget, simd) = (settings.budget(), settings.simd);
         let mut config = Config { budget, simd, ..Config::default() };
         options::configure(OPTIONS, &settings.options, &mut config)?;
         Ok(Box::new(BitVector::build_within(rules, &config, &settings.visits())?))

@@ -146,7 +146,7 @@ impl Engine for CutTree {
 fn built(method: Method, rules: &Lowered, settings: &Settings) -> Result<CutTree, BuildError> {
     let mut config = Config { method, ..Config::default() };
     options::configure(OPTIONS, &settings.options, &mut config)?;
-    let &Settings { budget, simd, .. } = settings;
+    let (budget, simd) = (settings.budget(), settings.simd);
     CutTree::build_within(rules, &Config { budget, simd, ..config }, &settings.visits())
 }
 

@@ -284,8 +284,9 @@ pub(crate) const ENTRY: Entry = Entry {
     options: || options::options(config::OPTIONS),
     build: |rules, settings| {
         let mut config =
-            Config { budget: settings.budget, simd: settings.simd, seed: settings.seed, ..Config::default() };
+            Config { budget: settings.budget(), simd: settings.simd, seed: settings.seed, ..Config::default() };
         options::configure(config::OPTIONS, &settings.options, &mut config)?;
+        config.build_bytes = config.build_bytes.min(settings.build_bytes);
         Ok(Box::new(Decomposition::build_within(rules, &config, &settings.visits())?))
     },
     updatable: None,

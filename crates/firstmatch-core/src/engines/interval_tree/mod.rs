@@ -238,7 +238,7 @@ pub(crate) const ENTRY: Entry = Entry {
     summary: "a search tree for each word that turns with the traffic, as the thesis",
     options: || options::options(config::OPTIONS),
     build: |rules, settings| {
-        let mut config = Config { budget: settings.budget, simd: settings.simd, ..Config::default() };
+        let mut config = Config { budget: settings.budget(), simd: settings.simd, ..Config::default() };
         options::configure(config::OPTIONS, &settings.options, &mut config)?;
         Ok(Box::new(Npf::build_within(rules, &config, &settings.visits())?))
     },

@@ -150,7 +150,7 @@ const OPTIONS: &[Knob<Config>] = &[
 fn built(rules: &Lowered, settings: &Settings) -> Result<PartitionSort, BuildError> {
     let mut config = Config::default();
     options::configure(OPTIONS, &settings.options, &mut config)?;
-    let &Settings { budget, simd, .. } = settings;
+    let (budget, simd) = (settings.budget(), settings.simd);
     PartitionSort::build_within(rules, &Config { budget, simd, ..config }, &settings.visits())
 }
 

@@ -42,6 +42,8 @@ pub struct PartitionSort {
     pub(super) places: Places,
     pub(super) rules: usize,
     pub(super) regions: usize,
+    /// Number of region visits by insertions.
+    pub(super) visits: usize,
 }
 
 impl PartitionSort {
@@ -63,6 +65,7 @@ impl PartitionSort {
             places: Places::new(),
             rules: 0,
             regions: 0,
+            visits: 0,
         };
         let needed = engine.bytes();
         if needed > engine.budget { Err(BuildError::bytes(needed, engine.budget)) } else { Ok(engine) }
@@ -76,17 +79,22 @@ impl PartitionSort {
         Self::build_within(set, config, &Visits::default())
     }
 
-    /// Does the same within a limit on visits; inserting a region takes one visit for each partition that it may go to.
+    /// Does the same within a limit on visits.
+    ///
+    /// Inserting a region takes one visit, one for each partition that it is compared with, and one for each word of each
+    /// region of a small partition that looks for another order.
     pub(super) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
         let mut engine = Self::new(set.schema(), config)?;
         let mut regions = Regions::new(set.schema().words().len());
         for (rule, range) in set.by_rule() {
             regions.clear();
             range.for_each(|index| regions.push(set.regions().get(index)));
-            visits.add(regions.len() * (1 + engine.partitions.len()));
+            visits.add(regions.len());
             visits.check()?;
             engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
+            visits.add(std::mem::take(&mut engine.visits));
         }
+        visits.check()?;
         regions.clear();
         for &rule in set.unmatchable() {
             engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;

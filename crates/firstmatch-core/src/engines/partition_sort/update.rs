@@ -137,12 +137,16 @@ impl PartitionSort {
 
     /// Returns where a region belongs in a partition; a small one may take another order for it.
     fn fit(&mut self, index: usize, region: &Region<'_>, path: &mut Vec<Step>) -> Fit {
-        let Self { arena, partitions, .. } = self;
+        let Self { arena, partitions, visits, .. } = self;
         let partition = &mut partitions[index];
+        *visits = visits.wrapping_add(1);
         let mut fit = arena.fit(partition.root, &partition.order, region.lo, region.hi, path);
         if matches!(fit, Fit::Nowhere)
             && partition.len <= self.reorder
-            && let Some(order) = arena.other_order(partition.root, region)
+            && let Some(order) = {
+                *visits = visits.wrapping_add((partition.len + 1) * arena.key_words());
+                arena.other_order(partition.root, region)
+            }
         {
             partition.order = order;
             arena.build_anew(&mut partition.root, &partition.order, path);

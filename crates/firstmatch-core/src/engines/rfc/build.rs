@@ -63,7 +63,8 @@ fn build_once(
     let Start { products, made, cover } = leaves_of(set, config, &room)?;
     let room = Room { allowed: room.allowed.saturating_sub(products.bytes()), visits };
     let matches: Vec<Match> = set.by_rule().map(|(rule, _)| rule).collect();
-    let mut spending = Spending { used: 0, allowed: config.budget.run_bytes };
+    let run_bytes = config.budget.bytes_or_unset();
+    let mut spending = Spending { used: 0, allowed: run_bytes };
     let leaves = made.iter().map(|made| size_of::<Leaf>() + made.leaf.bytes()).sum::<usize>();
     let planned = planned(
         set,
@@ -73,7 +74,7 @@ fn build_once(
         &Asked {
             products: products.len(),
             rules: matches.len(),
-            allowed: config.budget.run_bytes,
+            allowed: run_bytes,
             cover: cover.as_ref(),
             known,
             room: &room,
@@ -173,7 +174,7 @@ pub(super) fn leaves_of(set: &Lowered, config: &Config, room: &Room<'_>) -> Resu
             return Err(BuildError::limit(Cap::BuildBytes, kept, room.allowed));
         };
         let left = Room { allowed: left, ..*room };
-        match leaves(&columns, &products, config.leaves, &mut cover, config.budget.run_bytes, &left)? {
+        match leaves(&columns, &products, config.leaves, &mut cover, config.budget.bytes_or_unset(), &left)? {
             Ok(made) => break (products, made, cover),
             Err(word) => is_split[word] = true,
         }
@@ -317,7 +318,7 @@ impl Making<'_> {
         let later = rest.saturating_sub(of(lengths).saturating_mul(size_of::<u16>()));
         let orders = third.is_none() && self.form != Form::Plain && self.config.order == ClassOrder::FewestRuns;
         let count = if orders { of(lengths) } else { of([lengths[0], padded(lengths[1]), padded(lengths[2])]) };
-        let mut writer = Writer::new(count, self.form, spending, later, name.to_owned(), room.allowed)?;
+        let mut writer = Writer::new(count, self.form, spending, later, name.to_owned(), room.allowed, orders)?;
         let (mut major, mut minor) = (operands.slots, [lengths[1], lengths[2]].map(padded));
         let part = match third {
             None if orders => {

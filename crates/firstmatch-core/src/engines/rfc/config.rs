@@ -4,16 +4,23 @@ use crate::engine::budget::Budget;
 use crate::engine::options::{Knob, Set};
 use crate::raw::Level;
 
+/// Default of the region visits of a build.
+const MOST_VISITS: usize = 1 << 29;
+
 /// Configuration of [`Rfc`](super::Rfc).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// Limit on the memory of the built engine.
+    /// Limit on the memory of the built engine; without one, [`Budget::UNSET_BYTES`] is the limit.
     pub budget: Budget,
     /// Forced instruction set; `None` takes the best of this machine.
     pub simd: Option<Level>,
     /// Maximum bytes of the rules and of their lists that one step of the build keeps.
     pub build_bytes: usize,
+    /// Maximum number of region visits of a build.
+    ///
+    /// The default of 2<sup>29</sup> takes some seconds. Rules that separate hardly at all would take minutes.
+    pub visits: usize,
     /// Searches that map the words of a key to classes.
     pub leaves: LeafKind,
     /// Choice of the classes that each table joins.
@@ -125,6 +132,7 @@ impl Default for Config {
             budget: Budget::default(),
             simd: None,
             build_bytes: 1 << 30,
+            visits: MOST_VISITS,
             leaves: LeafKind::Words,
             plan: TreeChoice::Fewest,
             prune: true,
@@ -161,7 +169,6 @@ impl Config {
     /// Returns the values of the paper, with the plain tables that it compares with.
     pub fn paper() -> Self {
         Self {
-            build_bytes: usize::MAX,
             leaves: LeafKind::Chunks,
             plan: TreeChoice::Paper,
             prune: false,
@@ -252,5 +259,10 @@ pub(super) const OPTIONS: &[Knob<Config>] = &[
         name: "build_bytes",
         summary: "maximum bytes of the rules and of their lists that one step of the build keeps",
         set: Set::Count(|config, bytes| config.build_bytes = bytes),
+    },
+    Knob {
+        name: "visits",
+        summary: "maximum region visits of the build",
+        set: Set::Count(|config, visits| config.visits = visits),
     },
 ];

@@ -2,7 +2,7 @@
 
 use super::lists::{Bits, Part, intern};
 use super::prune::{Cover, Pruner};
-use crate::engine::budget::Visits;
+use crate::engine::budget::{Visits, with_room};
 use crate::engines::shared::{Classes, Room};
 use crate::error::BuildError;
 
@@ -33,12 +33,14 @@ struct Inverse {
 }
 
 impl Inverse {
-    fn of(part: &Part, products: usize) -> Self {
+    /// Returns the classes of each product; fails if there is no memory for them.
+    fn of(part: &Part, products: usize) -> Result<Self, BuildError> {
         let mut firsts = vec![0u32; products + 1];
         part.classes.rows().iter().for_each(|&product| firsts[product as usize + 1] += 1);
         (0..products).for_each(|product| firsts[product + 1] += firsts[product]);
         let mut next = firsts.clone();
-        let mut members = vec![0; part.classes.rows().len()];
+        let mut members = with_room(part.classes.rows().len())?;
+        members.resize(part.classes.rows().len(), 0);
         for class in 0..part.len() {
             for &product in part.list(class) {
                 let place = &mut next[product as usize];
@@ -46,7 +48,7 @@ impl Inverse {
                 *place += 1;
             }
         }
-        Self { firsts, members }
+        Ok(Self { firsts, members })
     }
 
     fn bytes(&self) -> usize {
@@ -176,7 +178,7 @@ pub(super) fn join(
     row: Row<'_>,
 ) -> Result<Option<Part>, BuildError> {
     let Joining { products, cover, room } = joining;
-    let inverse = Inverse::of(b, products);
+    let inverse = Inverse::of(b, products)?;
     // Products that are open in `a` split every row alike.
     let mut start = vec![0; b.len()];
     let mut groups = Groups::new(1);
@@ -245,7 +247,7 @@ pub(super) fn join(
 /// # Errors
 /// If there were too many visits, or `row` fails.
 pub(super) fn first(a: &Part, b: &Part, products: usize, visits: &Visits, row: Row<'_>) -> Result<(), BuildError> {
-    let inverse = Inverse::of(b, products);
+    let inverse = Inverse::of(b, products)?;
     let in_list = |list: &[u32], open: &Bits| list.iter().copied().find(|&product| open.has(product)).unwrap_or(NONE);
     let of_both = a.open.both(&b.open).iter().next().unwrap_or(NONE);
     let start: Vec<u32> = (0..b.len()).map(|class| in_list(b.list(class), &a.open).min(of_both)).collect();

@@ -39,7 +39,9 @@
 //!
 //! A build takes time in proportion to the product of the classes of each joined pair; plain tables take such memory.
 //! [`Config::build_bytes`] limits the rules, their lists and the runs that it keeps besides. Compact tables are written
-//! row by row, so that the plain table is never there.
+//! row by row, so that the plain table is never there. Tables are counted against the budget before memory is asked
+//! for, or against [`Budget::UNSET_BYTES`](crate::Budget::UNSET_BYTES) without one. [`Config::visits`] ends a build that
+//! would take minutes.
 //!
 //! # Place beside other engines
 //! [`bit_vector`](mod@crate::engines::bit_vector) reads vectors of one bit for each region, so it suits one or two
@@ -133,7 +135,7 @@ impl Rfc {
     /// # Errors
     /// If it would exceed the budget or [`Config::build_bytes`], or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        Self::build_within(set, config, &Visits::default())
+        Self::build_within(set, config, &Visits::new(config.visits))
     }
 
     /// Builds the engine within the visits of regions that `visits` allows.
@@ -230,8 +232,8 @@ pub(crate) const BITMAP: Entry = Entry {
 
 /// Builds an engine by name.
 fn built(rules: &Lowered, settings: &Settings, config: Config) -> Result<Box<dyn Classifier>, BuildError> {
-    let &Settings { budget, simd, .. } = settings;
-    let mut config = Config { budget, simd, ..config };
+    let mut config = Config { budget: settings.budget(), simd: settings.simd, ..config };
     options::configure(config::OPTIONS, &settings.options, &mut config)?;
-    Ok(Box::new(Rfc::build_within(rules, &config, &settings.visits())?))
+    config.build_bytes = config.build_bytes.min(settings.build_bytes);
+    Ok(Box::new(Rfc::build_within(rules, &config, &Visits::new(settings.visits.min(config.visits)))?))
 }

@@ -75,11 +75,12 @@ impl Order {
         let minor = if self.swaps { rows } else { length };
         let old = |place: usize| self.sorted.as_ref().map_or(place, |sorted| sorted[place] as usize);
         let width = if self.swaps { TILE } else { length };
-        let mut tile = vec![0; if self.swaps { TILE * rows } else { length }];
-        let beside = runs.bytes() + size_of_val(&tile[..]) + padded * size_of::<u32>();
+        let entries = if self.swaps { TILE * rows } else { length };
+        let beside = runs.bytes() + (entries + padded) * size_of::<u32>();
         if beside > allowed {
             return Err(BuildError::limit(Cap::BuildBytes, beside, allowed));
         }
+        let mut tile = vec![0; entries];
         let (mut new, mut row) = (Runs::default(), Vec::with_capacity(padded));
         let mut write = |row: &mut Vec<u32>| {
             // Illegal entries get the value of the entry before, so that they begin no run.

@@ -10,9 +10,6 @@ const FEW: usize = 1000;
 const MOST_KEPT: usize = 64;
 /// Maximum number of open products that a product is compared with, if there are more than `FEW` products.
 const MOST_OPEN: usize = 256;
-/// Number of comparisons that count as one visit.
-const COMPARED: usize = 8;
-
 /// Sets of the products in each column, to find products that cover others.
 pub(super) struct Cover {
     columns: Vec<Sets>,
@@ -146,6 +143,6 @@ impl Pruner<'_> {
             }
         }
         list.truncate(kept);
-        visits.add(compared.div_ceil(COMPARED));
+        visits.add(compared);
     }
 }

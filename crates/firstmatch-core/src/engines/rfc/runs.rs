@@ -2,6 +2,7 @@
 
 use super::compact::{BLOCK, Block, Ranked, SubTableShape, SubTables, words_of};
 use super::entries::Entries;
+use crate::engine::budget::{reserve, with_room};
 use crate::error::{BuildError, Cap};
 
 /// Runs of a table that is written row by row, so that a compact table never takes the memory of a plain one.
@@ -53,9 +54,9 @@ impl Runs {
         if needed > allowed || values > u32::MAX as usize {
             return Err(BuildError::limit(Cap::BuildBytes, needed, allowed));
         }
-        self.blocks.reserve_exact(to[0] - self.blocks.len());
-        self.values.reserve_exact(to[1] - self.values.len());
-        Ok(())
+        let more = [to[0] - self.blocks.len(), to[1] - self.values.len()];
+        reserve(&mut self.blocks, more[0], true)?;
+        reserve(&mut self.values, more[1], true)
     }
 
     /// Number of bytes of memory.
@@ -145,9 +146,14 @@ impl Runs {
     }
 
     /// Returns the runs as sub-tables with an accessory table.
-    pub(super) fn into_sub_tables(self, shape: SubTableShape) -> SubTables {
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    pub(super) fn into_sub_tables(self, shape: SubTableShape) -> Result<SubTables, BuildError> {
         let is_long = self.is_long();
-        let mut parts = self.words(shape).map(|words| Packed { words: Vec::with_capacity(words), is_long, count: 0 });
+        let packed = |words: usize| Ok::<_, BuildError>(Packed { words: with_room(words)?, is_long, count: 0 });
+        let [of_tables, of_accessories] = self.words(shape);
+        let mut parts = [packed(of_tables)?, packed(of_accessories)?];
         let [tables, accessories] = &mut parts;
         for (bitmap, first, end) in self.sub_tables(shape) {
             tables.words.extend(&bitmap[..shape.bitmap()]);
@@ -164,7 +170,7 @@ impl Runs {
             runs[inside..].iter().for_each(|&value| accessories.push(value));
         }
         let [words, accessories] = parts.map(|part| part.words.into());
-        SubTables { shape, is_long, words, accessories }
+        Ok(SubTables { shape, is_long, words, accessories })
     }
 }
 

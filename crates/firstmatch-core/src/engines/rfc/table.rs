@@ -4,6 +4,7 @@ use super::compact::{Ranked, SubTableShape, SubTables, bitmap_bytes};
 use super::config::BitCount;
 use super::entries::Entries;
 use super::runs::Runs;
+use crate::engine::budget::with_room;
 use crate::error::{BuildError, Cap};
 
 /// Entries of a table in one of its forms.
@@ -108,11 +109,20 @@ impl Spending {
     /// # Errors
     /// If these bytes and the rest exceed the limit.
     pub(super) fn take(&mut self, bytes: usize, rest: usize, part: impl FnOnce() -> String) -> Result<(), BuildError> {
+        self.check(bytes, rest, part)?;
+        self.used += bytes;
+        Ok(())
+    }
+
+    /// Checks that there is room for bytes of a part and for the rest, without taking it.
+    ///
+    /// # Errors
+    /// If there is not.
+    fn check(&self, bytes: usize, rest: usize, part: impl FnOnce() -> String) -> Result<(), BuildError> {
         let needed = self.used.saturating_add(bytes).saturating_add(rest);
         if needed > self.allowed {
             return Err(BuildError::bytes(needed, self.allowed).in_part(part()));
         }
-        self.used += bytes;
         Ok(())
     }
 }
@@ -133,12 +143,15 @@ pub(super) struct Writer<'a> {
     allowed: usize,
     /// Bytes that are taken.
     taken: usize,
+    /// Whether the order of classes may still change, so that runs become fewer.
+    is_unordered: bool,
 }
 
 impl<'a> Writer<'a> {
     /// Begins a table of at least `count` entries, and takes the bytes that it needs at least.
     ///
-    /// `allowed` is the number of bytes that the writer may take besides the table.
+    /// `allowed` is the number of bytes that the writer may take besides the table. `is_unordered` says whether the
+    /// order of classes may still change.
     ///
     /// # Errors
     /// If the table exceeds the budget.
@@ -149,11 +162,24 @@ impl<'a> Writer<'a> {
         rest: usize,
         part: String,
         allowed: usize,
+        is_unordered: bool,
     ) -> Result<Self, BuildError> {
         let taken = form.least(count);
         spending.take(taken, rest, || part.clone())?;
-        let short = Vec::with_capacity(if form == Form::Plain { count } else { 0 });
-        Ok(Self { spending, rest, part, form, count, short, long: Vec::new(), runs: Runs::default(), allowed, taken })
+        let short = with_room(if form == Form::Plain { count } else { 0 })?;
+        Ok(Self {
+            spending,
+            rest,
+            part,
+            form,
+            count,
+            short,
+            long: Vec::new(),
+            runs: Runs::default(),
+            allowed,
+            taken,
+            is_unordered,
+        })
     }
 
     /// Adds a row; `held` is the number of bytes that its maker holds.
@@ -165,7 +191,15 @@ impl<'a> Writer<'a> {
             return Err(BuildError::limit(Cap::BuildBytes, held, self.allowed));
         };
         if self.form != Form::Plain {
-            return self.runs.row(row, left);
+            self.runs.row(row, left)?;
+            if self.is_unordered {
+                return Ok(());
+            }
+            // Each run takes at least a short value, in the table or beside the bitmaps.
+            let values = bytes_of(self.runs.len(), 0);
+            let needed = if self.form == Form::Ranked { self.taken + values } else { self.taken.max(values) };
+            let more = needed - self.taken;
+            return self.spending.check(more, self.rest, || self.part.clone());
         }
         let is_long = !self.long.is_empty();
         if !is_long && row.iter().all(|&entry| entry <= u32::from(u16::MAX)) {
@@ -178,7 +212,7 @@ impl<'a> Writer<'a> {
             if beside > left {
                 return Err(BuildError::limit(Cap::BuildBytes, beside, left));
             }
-            self.long = Vec::with_capacity(self.count);
+            self.long = with_room(self.count)?;
             self.long.extend(std::mem::take(&mut self.short).into_iter().map(u32::from));
         }
         self.long.extend_from_slice(row);
@@ -207,7 +241,7 @@ impl<'a> Writer<'a> {
         self.spending.used -= self.taken;
         self.spending.take(bytes, self.rest, || self.part.clone())?;
         let cells = match self.form {
-            Form::SubTables(shape) => Cells::SubTables(runs.into_sub_tables(shape)),
+            Form::SubTables(shape) => Cells::SubTables(runs.into_sub_tables(shape)?),
             _ => Cells::Ranked(runs.ranked()),
         };
         debug_assert_eq!(bytes, cells.bytes() + cells.accessory_bytes());

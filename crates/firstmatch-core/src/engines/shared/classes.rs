@@ -2,7 +2,7 @@
 //!
 //! An engine decides what a row is: a bit vector of products, or a sorted list of their numbers.
 
-use crate::engine::budget::Visits;
+use crate::engine::budget::{Visits, reserve};
 use crate::error::BuildError;
 use crate::raw::{Hasher, secrets};
 
@@ -97,6 +97,7 @@ impl Classes {
         if needed > room.allowed {
             return Err(BuildError::bytes(needed, room.allowed));
         }
+        reserve(&mut self.rows, row.len(), false)?;
         let number = self.len() as u32;
         self.table[at] = number + 1;
         self.hashes.push(hash);

@@ -328,6 +328,6 @@ pub(crate) const TSS: Entry = Entry {
 
 fn built(mut config: Config, rules: &Lowered, settings: &Settings) -> Result<TupleMerge, BuildError> {
     options::configure(OPTIONS, &settings.options, &mut config)?;
-    let &Settings { budget, simd, seed, .. } = settings;
+    let (budget, simd, seed) = (settings.budget(), settings.simd, settings.seed);
     TupleMerge::build_within(rules, &Config { budget, simd, seed, ..config }, &settings.visits())
 }

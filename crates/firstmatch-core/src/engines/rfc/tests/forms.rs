@@ -19,7 +19,7 @@ fn compact_forms() -> Vec<Form> {
 /// Writes a table in rows of `length` entries; returns it with the bytes taken from the budget.
 fn write(entries: &[u32], length: usize, form: Form, allowed: usize) -> Result<(Cells, usize), BuildError> {
     let mut spending = Spending { used: 0, allowed };
-    let mut writer = Writer::new(entries.len(), form, &mut spending, 0, "table 1".to_owned(), usize::MAX)?;
+    let mut writer = Writer::new(entries.len(), form, &mut spending, 0, "table 1".to_owned(), usize::MAX, false)?;
     entries.chunks(length).try_for_each(|row| writer.row(row, 0))?;
     let (cells, count) = writer.finish()?;
     assert_eq!(count, entries.len());
