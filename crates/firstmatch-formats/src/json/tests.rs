@@ -196,7 +196,7 @@ fn what_is_left_out_follows_from_the_rest() {
     assert_eq!(specs(&read.file), specs(&native));
     assert_eq!((read.file.policy, read.file.rules.schemas()), (native.policy, native.rules.schemas()));
     let ids: Vec<_> = read.file.rules.iter().map(|rule| rule.id.get()).collect();
-    assert_eq!((ids, read.lines), (vec![1, 5, 2], vec![2, 6, 0, 0, 5]));
+    assert_eq!((ids, read.lines), (vec![6, 5, 7], vec![0, 0, 0, 0, 5, 2, 6]));
 }
 
 #[test]
