@@ -235,7 +235,8 @@ impl Headers {
     /// stated. Bits beyond a field's width are dropped.
     ///
     /// ```
-    /// use firstmatch_core::{Family, Fragments, schema::Source};
+    /// use firstmatch_core::policy::Fragments;
+    /// use firstmatch_core::schema::{Family, Source};
     /// use firstmatch_net::wire::Headers;
     ///
     /// let fields = [(Source::Proto, Some(6)), (Source::DstPort, Some(22)), (Source::IcmpType, None)];
