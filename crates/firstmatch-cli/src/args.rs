@@ -2,6 +2,7 @@
 
 mod analysis;
 mod limits;
+mod system;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -15,6 +16,7 @@ use firstmatch_generate::profile::{FULL_PROFILES, PROFILES};
 
 pub(crate) use analysis::{CheckArgs, DiffArgs, HELD_VALUE, ProveArgs, TestArgs, UNUSED_SET};
 pub(crate) use limits::RuleLimits;
+pub(crate) use system::{System, SystemArgs};
 
 use crate::engine_names;
 
@@ -44,6 +46,7 @@ Examples:
   firstmatch classify edge.rules monday.pcapng --what-if new.rules
   firstmatch classify acl1.rules acl1.trace --engine linear --repeat 9
   firstmatch classify acl1.rules acl1.trace --workers 2
+  firstmatch classify acl1.rules acl1.trace --engine hypercuts --system storm --threads 1-1-1 --repeat 3
   tcpdump -w - | firstmatch classify edge.rules - --json
   firstmatch classify edge.rules monday.pcapng --csv - | grep deny
 
@@ -408,6 +411,8 @@ pub(crate) struct ClassifyArgs {
     /// decompressed on a thread of its own. `--repeat` times one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) workers: u8,
+    #[command(flatten)]
+    pub(crate) systems: SystemArgs,
     #[command(flatten)]
     pub(crate) limits: RuleLimits,
 }

@@ -75,6 +75,17 @@ pub(crate) fn serve(
     builder.build_set(loaded.file.rules.clone(), loaded.file.policy)
 }
 
+/// Builds an engine over rules that do not change, for a system of threads.
+///
+/// # Errors
+/// If the engine cannot be built for them.
+pub(crate) fn alone(engine: &Entry, settings: &Settings, rules: &Lowered) -> Result<Box<dyn Classifier>, BuildError> {
+    if engine.name == DEFAULT {
+        return Ok(Box::new(live::Engine::build(rules, &live::Config::of(settings)?)?));
+    }
+    (engine.build)(rules, settings)
+}
+
 /// Returns the counts of the rule cache in a scratch of an engine behind [`Caches`]; zeros without a cache.
 pub(crate) fn rule_cache_counts(scratch: &Scratch) -> rule::Counts {
     RuleCache::<Box<dyn Classifier>>::counts(scratch)

@@ -42,7 +42,10 @@ enum End {
 
 fn main() -> ExitCode {
     let result = match Args::parse().command {
-        Command::Classify(args) => classify::run(&args),
+        Command::Classify(mut args) => {
+            args.take_engine_of_system();
+            classify::run(&args)
+        }
         Command::Check(args) => check::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Test(args) => cases::run(&args),

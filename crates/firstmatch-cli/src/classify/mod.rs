@@ -8,6 +8,7 @@ mod progress;
 mod report;
 mod stretch;
 mod summary;
+mod system;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -121,7 +122,7 @@ fn run_with(args: &ClassifyArgs, engine: &Entry, print: Print<'_>) -> anyhow::Re
         audit,
         csv_on_stdout,
         csv,
-        held: args.repeat.map(|_| Vec::new()),
+        held: (args.repeat.is_some() || args.systems.system.is_some()).then(Vec::new),
         nanos: timing::Streamed::default(),
         wall: Duration::ZERO,
         beside: Duration::ZERO,
@@ -155,7 +156,10 @@ fn run_with(args: &ClassifyArgs, engine: &Entry, print: Print<'_>) -> anyhow::Re
         }
         _ => Vec::new(),
     };
-    let report = Report::new(&job, args, &packets, &passes, build_time);
+    let held = job.held.as_deref().unwrap_or_default();
+    let systems = system::run(&loaded, args, (engine, &settings), held, &stopped)?;
+    let mut report = Report::new(&job, args, &packets, &passes, build_time);
+    report.systems = systems;
     job.answer(&report, packets, args, print)
 }
 
@@ -428,7 +432,8 @@ impl Job<'_> {
 
     /// Prints the answer, then the fault that ended the input, if there is one.
     fn answer(&self, report: &Report, packets: Packets, args: &ClassifyArgs, print: Print<'_>) -> anyhow::Result<End> {
-        let good = report.check.as_ref().is_none_or(|check| check.differences == 0);
+        let good = report.check.as_ref().is_none_or(|check| check.differences == 0)
+            && report.systems.iter().all(|system| system.different == 0);
         if let Some(checker) = &self.checker {
             checker.show(self.loaded);
         }

@@ -10,6 +10,7 @@ use firstmatch_core::{Schema, Stats};
 use firstmatch_net::wire::Outcome;
 use serde::Serialize;
 
+use super::system::SystemReport;
 use super::tally::{Count, Tally};
 use super::timing::median;
 use super::what_if::{AuditHits, WhatIfReport};
@@ -52,6 +53,9 @@ pub(super) struct Report {
     build_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rule_cache: Option<RuleCacheCounts>,
+    /// Figures of a system of threads, by family.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) systems: Vec<SystemReport>,
     pub(super) engines: Vec<EngineStats>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) check: Option<CheckResult>,
@@ -180,6 +184,7 @@ impl Report {
             seconds,
             build_seconds: build.as_secs_f64(),
             rule_cache: args.rule_cache.map(|_| RuleCacheCounts::new(&tally.rule_cache)),
+            systems: Vec::new(),
             engines: EngineStats::of(job.lookups.firewall()),
             what_if: job.what_if.as_ref().map(|what_if| what_if.report(loaded)),
             audit: job.audit.as_ref().map_or(Vec::new(), |audit| audit.audit(loaded)),

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use firstmatch_core::RuleId;
 
 use super::report::{Report, RuleCacheCounts, RuleHits, Timing};
+use super::system::{StageReport, SystemReport};
 use super::tally::Count;
 use super::what_if::{AuditHits, WhatIfReport};
 use crate::args::ClassifyArgs;
@@ -41,6 +42,7 @@ pub(super) fn print(report: &Report, loaded: &Loaded, args: &ClassifyArgs, out: 
     top_rules(report, loaded, args.top, out)?;
     audit(report, out)?;
     speed(report, out)?;
+    report.systems.iter().try_for_each(|of| system(of, out))?;
     if let Some(what_if) = &report.what_if {
         changes(report, what_if, args.top, out)?;
     }
@@ -139,6 +141,37 @@ pub(super) fn changes(report: &Report, what_if: &WhatIfReport, top: usize, out: 
     match what_if.pairs.len().saturating_sub(top) {
         0 => Ok(()),
         more => writeln!(out, "{DIM}and {} more{DIM:#}", counted(more as u64, "pair")),
+    }
+}
+
+/// Prints the figures of a system of threads.
+fn system(of: &SystemReport, out: &mut dyn Write) -> io::Result<()> {
+    let threads: Vec<String> = of.threads.iter().map(usize::to_string).collect();
+    let (threads, family) = (threads.join("-"), of.family.map_or(String::new(), |family| format!(", {family}")));
+    let passes = counted(of.passes as u64, "pass").replace("passs", "passes");
+    writeln!(out, "{BOLD}system{BOLD:#}      {} {threads} over {}{family}", of.system, of.engine)?;
+    writeln!(
+        out,
+        "            {:.1} ns a packet, {:.1} ns of CPU ({} in {passes}); the engine alone {:.1} ns",
+        of.wall_ns,
+        of.cpu_ns,
+        counted(of.packets, "packet"),
+        of.alone_ns
+    )?;
+    let stage = |stage: &StageReport| format!("{} × {} {}", stage.name, stage.workers, thousands(stage.packets));
+    let stages: Vec<String> = of.stages.iter().map(stage).collect();
+    writeln!(out, "            {DIM}packets by stage: {}{DIM:#}", stages.join(", "))?;
+    if let Some(hits) = of.box_hits {
+        let all = of.packets * of.passes as u64;
+        writeln!(out, "            {DIM}boxes answered {} ({}){DIM:#}", thousands(hits), percent(hits, all))?;
+    }
+    match of.different {
+        0 => writeln!(out, "            every answer is that of the engine alone"),
+        count => writeln!(
+            out,
+            "            {BOLD}{} differ from those of the engine alone{BOLD:#}",
+            counted(count, "answer")
+        ),
     }
 }
 

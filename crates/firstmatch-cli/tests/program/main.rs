@@ -15,5 +15,6 @@ mod fixture;
 mod generate;
 mod layers;
 mod prove;
+mod systems;
 mod terminal;
 mod workers;
