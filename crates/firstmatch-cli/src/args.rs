@@ -333,6 +333,12 @@ pub(crate) struct EnginesArgs {
     /// Look the packets of a capture, a trace or a table up in every engine, and print the steps that this takes
     #[arg(long, value_name = "TRACE", requires = "rules")]
     pub(crate) count: Option<PathBuf>,
+    /// Print what an engine builds for the rules, which should be few; with --count, its steps alone
+    #[arg(long, value_name = "NAME", requires = "rules", value_parser = PossibleValuesParser::new(engine_names::names()))]
+    pub(crate) structure: Option<String>,
+    /// Set an option of that engine; it may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = option, requires = "structure")]
+    pub(crate) option: Vec<(String, String)>,
     /// List the options of each engine, too, which `classify --option` sets
     #[arg(long, conflicts_with = "rules")]
     pub(crate) options: bool,

@@ -49,7 +49,7 @@ pub(crate) fn run(path: &Path, trace: &Path, args: &EnginesArgs, out: &mut dyn W
 }
 
 /// Returns counted steps as means per packet.
-fn shown(counts: &NamedCounts, packets: usize) -> String {
+pub(crate) fn shown(counts: &NamedCounts, packets: usize) -> String {
     if counts.is_empty() {
         return "counts nothing".to_owned();
     }

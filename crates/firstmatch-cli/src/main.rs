@@ -19,6 +19,7 @@ mod output;
 mod prove;
 mod rules;
 mod stop;
+mod structure;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -55,10 +56,14 @@ fn main() -> ExitCode {
         Command::Convert(args) => convert::run(&args),
         Command::Completions(args) => manual::completions(&args).map(|()| End::Done),
         Command::Manual(args) => manual::run(&args).map(|()| End::Done),
-        Command::Engines(args) => match (&args.rules, &args.count) {
-            (Some(rules), Some(trace)) => count::run(rules, trace, &args, &mut anstream::stdout().lock()),
-            _ => engines::run(&args, &mut anstream::stdout().lock()),
-        },
+        Command::Engines(args) => {
+            let mut out = anstream::stdout().lock();
+            match (&args.rules, &args.structure, &args.count) {
+                (Some(rules), Some(engine), _) => structure::run(rules, engine, &args, &mut out),
+                (Some(rules), None, Some(trace)) => count::run(rules, trace, &args, &mut out),
+                _ => engines::run(&args, &mut out),
+            }
+        }
     };
     if let Err(error) = &result
         && !is_broken_pipe(error)

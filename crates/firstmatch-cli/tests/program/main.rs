@@ -15,6 +15,7 @@ mod fixture;
 mod generate;
 mod layers;
 mod prove;
+mod structure;
 mod systems;
 mod terminal;
 mod workers;
