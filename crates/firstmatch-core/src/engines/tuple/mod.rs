@@ -71,7 +71,8 @@
 //! - These two choices make lookups after random updates faster, but still slower than in a fresh build of the same
 //!   rules. That is due to the order of the rules: tables are then fewer, more general, and have their best priorities
 //!   closer together.
-//! - Rules that share one tuple and one key cannot be split apart at all; their group may exceed `c`.
+//! - Rules that share one tuple and one key cannot be split apart at all; their group may exceed `c`. Once it has four
+//!   times as many, another split is tried only when its length is a power of two, also by [`Config::paper`].
 //! - Deletion (III-C4) also updates the bound on the table's best priority, which takes O(1) per removal on average. It
 //!   drops a table that became empty. The authors' code loses every later table there.
 //! - Offline, each region counts as a rule, keys are counted by their hash, and rules that come later are inserted as
