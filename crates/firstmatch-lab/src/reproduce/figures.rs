@@ -59,7 +59,7 @@ enum Of {
     Saved,
     /// Ratio at each size, the mean over profiles; then the mean of all.
     Ratios,
-    /// Ratio at each size alone.
+    /// Ratio at the least size and at the largest.
     Gains,
     /// Mean of the first engine at each size.
     Sizes,
@@ -268,7 +268,7 @@ impl Figures {
                 let all = mean(ratios.iter().copied());
                 ratios.into_iter().chain([all]).collect()
             }
-            Of::Gains => sizes.iter().map(|&s| ratio(s)).collect(),
+            Of::Gains => sizes.first().into_iter().chain(sizes.last()).map(|&s| ratio(s)).collect(),
             Of::Sizes => sizes.iter().map(|&s| first(s)).collect(),
             Of::Rates => sizes.iter().map(|&s| 1.0 / first(s)).collect(),
             Of::Exceeds => {
