@@ -61,8 +61,7 @@ pub(crate) fn serve(
     if !is_meta || caches != Caches::default() {
         let (name, build, of_meta, settings) = (engine.name, engine.build, config, settings.clone());
         let front = Front::new(name, move |rules, _| {
-            let built =
-                if is_meta { Box::new(live::Engine::build(rules, &of_meta)?) } else { build(rules, &settings)? };
+            let built = if is_meta { frozen(rules, &of_meta)? } else { build(rules, &settings)? };
             caches.before(built, rules)
         });
         // No rule changes here, so the base never answers: a list takes least.
@@ -81,9 +80,18 @@ pub(crate) fn serve(
 /// If the engine cannot be built for them.
 pub(crate) fn alone(engine: &Entry, settings: &Settings, rules: &Lowered) -> Result<Box<dyn Classifier>, BuildError> {
     if engine.name == DEFAULT {
-        return Ok(Box::new(live::Engine::build(rules, &live::Config::of(settings)?)?));
+        return frozen(rules, &live::Config::of(settings)?);
     }
     (engine.build)(rules, settings)
+}
+
+/// Builds the base that `meta` takes for rules that do not change, without the layer for changes.
+fn frozen(rules: &Lowered, config: &live::Config) -> Result<Box<dyn Classifier>, BuildError> {
+    let engine = live::Engine::build(rules, config)?;
+    Ok(match engine.frozen() {
+        Some(frozen) => Box::new(frozen),
+        None => Box::new(engine),
+    })
 }
 
 /// Returns the counts of the rule cache in a scratch of an engine behind [`Caches`]; zeros without a cache.

@@ -106,7 +106,8 @@
 //! - a filter and an overlay.
 //!
 //! The writer keeps the rules as they were written, the regions that the base was built from, and the log. If the rules
-//! do not change any more, the writer can be dropped, which frees this memory.
+//! do not change any more, the writer can be dropped, which frees this memory. [`Engine::frozen`] then returns the base
+//! alone, for example to put a cache in front of it.
 //!
 //! # Cost
 //! A batch takes the lock of its reader's own slot, which another thread wants only briefly, and reads one number. If
@@ -142,6 +143,7 @@ mod explain;
 mod facts;
 mod filter;
 mod front;
+mod frozen;
 mod gather;
 mod handle;
 mod left_right;
@@ -162,6 +164,7 @@ pub use config::Config;
 pub use entry::META;
 pub use explain::Explanation;
 pub use front::Front;
+pub use frozen::Frozen;
 pub use handle::{BatchReader, Handle, Snapshot};
 pub use owned::Owned;
 pub use reader::{Engine, Reader};
