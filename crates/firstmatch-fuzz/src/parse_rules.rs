@@ -145,6 +145,8 @@ fn check_places(text: &str, diagnostics: &[Diagnostic]) {
         let len = line.chars().count();
         let (column, width) = (d.column as usize, d.width as usize);
         assert!(column >= 1 && column - 1 + width <= len, "{d}: {width} characters from {column} of {len}: {line:?}");
+        // Hidden characters are shown as others.
+        let line = &*firstmatch_formats::visible(line);
         let shown = d.text.strip_suffix('…').filter(|_| len > d.text.chars().count() - 1).unwrap_or(&d.text);
         assert!(line.starts_with(shown) && (shown.len() == line.len() || shown != d.text), "{d}: {line:?}");
         assert!(!d.message.is_empty() && !d.message.contains('\n'), "{d:?}");
