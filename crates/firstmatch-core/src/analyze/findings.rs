@@ -118,7 +118,8 @@ impl Analysis<'_> {
 
     /// Adds to `stays` removed rules without which packets would be classified and get another verdict.
     ///
-    /// `needed` are the fields that all rules need, by list. Returns whether it adds some. Those are all removed rules that test a field which such packets hide.
+    /// `needed` are the fields that all rules need, by list. Returns whether it adds some. Those are all removed rules
+    /// that test a field which such packets hide.
     fn keep(&mut self, needed: &[Vec<bool>], stays: &mut [bool]) -> bool {
         let mut has_more = false;
         for (list, all) in needed.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Values of a list that others of the list hold.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::covered::{is_within, range};
 use crate::rule::{ConditionRef, RuleId, RuleSet, Test};
@@ -65,12 +65,13 @@ fn held_in_all<'s>(
         let own = |(_, (family, _)): &(usize, (Option<_>, Test))| family.is_none() || *family == schema.family();
         let tests: Vec<(usize, Test)> =
             condition.tests().enumerate().filter(own).map(|(index, (_, test))| (index, test)).collect();
-        let held = held(&tests, schema.fields()[condition.field].width());
+        let held: HashMap<usize, Option<usize>> =
+            held(&tests, schema.fields()[condition.field].width()).into_iter().collect();
         for &(index, _) in &tests {
-            match (held.iter().find(|(of, _)| *of == index), of_test[index]) {
+            match (held.get(&index), of_test[index]) {
                 (None, _) => needed[index] = true,
-                (Some((_, by)), None) => of_test[index] = Some(*by),
-                (Some((_, by)), Some(other)) if other != *by => of_test[index] = Some(None),
+                (Some(&by), None) => of_test[index] = Some(by),
+                (Some(&by), Some(other)) if other != by => of_test[index] = Some(None),
                 _ => {}
             }
         }

@@ -238,10 +238,12 @@ impl<C: Classifier + 'static> RuleCache<C> {
             }
             scratch.trial.went(way, lookups, hits, Instant::now);
         }
-        if learns && scratch.trial.affords(lookups) {
-            let start = Instant::now();
+        // The clock takes as long as a packet, so it is read only if there is something to learn.
+        let affords = learns && scratch.trial.affords(lookups);
+        if affords && (sample.is_some() || scratch.updater.is_at_work()) {
+            let start = self.config.steps_aside.then(Instant::now);
             self.learn(scratch, keys, best, sample);
-            scratch.trial.spent(start.elapsed().as_nanos() as f64);
+            start.into_iter().for_each(|start| scratch.trial.spent(start.elapsed().as_nanos() as f64));
         }
     }
 

@@ -197,9 +197,7 @@ impl Trial {
 
     /// Notes that learning took so many nanoseconds.
     pub(super) fn spent(&mut self, nanos: f64) {
-        if self.pace.steps_aside {
-            self.credit -= nanos;
-        }
+        self.credit -= nanos;
     }
 
     /// Notes the time of a lookup in an empty cache, in nanoseconds.

@@ -63,10 +63,16 @@ impl Updater {
         self.boxes.by_age().len()
     }
 
+    /// Whether a step is at work.
+    #[inline(always)]
+    pub(super) fn is_at_work(&self) -> bool {
+        self.step.is_active
+    }
+
     /// Whether a step is at work, or a batch of `lookups` has a sample.
     #[inline(always)]
     pub(super) fn is_due(&self, lookups: usize) -> bool {
-        self.step.is_active | (self.left <= lookups)
+        self.is_at_work() | (self.left <= lookups)
     }
 
     /// Counts a batch of `lookups` that is not due.
