@@ -111,9 +111,12 @@ impl<'a> Checked<'a> {
             let (rule, by, packet) = (Some(finding.rule), &finding.by[..], finding.packet.as_ref());
             items.push(Item { kind, line, text, message, rule, by, packet, must_stay: finding.must_stay });
         }
-        for held in &self.held {
+        // One finding a list, because a list may have thousands of values and its rule as many characters.
+        for of_list in self.held.chunk_by(|one, other| (one.rule, one.field) == (other.rule, other.field)) {
+            let held = &of_list[0];
             let (line, text) = (self.line(held.rule), self.loaded.text_of(self.rule(held.rule)));
-            let (kind, rule, by, message) = (HELD_VALUE, Some(held.rule), &[][..], self.held_message(held));
+            let (kind, rule, by, message) =
+                (HELD_VALUE, Some(held.rule), &[][..], self.held_message(held, of_list.len() - 1));
             items.push(Item { kind, line, text, message, rule, by, packet: None, must_stay: false });
         }
         for &line in &self.loaded.file.unused_sets {
@@ -153,7 +156,7 @@ impl<'a> Checked<'a> {
     }
 
     /// Returns the sentence about a value that others of its list hold.
-    fn held_message(&self, held: &HeldValue) -> String {
+    fn held_message(&self, held: &HeldValue, more: usize) -> String {
         let condition = self.rule(held.rule).conditions.on(held.field).expect("the analysis names conditions");
         let schema = |family: Option<Family>| {
             let all = self.loaded.file.rules.schemas().iter();
@@ -165,11 +168,12 @@ impl<'a> Checked<'a> {
             Some((field.name(), show::test(test, family, field)))
         };
         let Some((field, value)) = text(held.test) else { return String::new() };
-        match held.by.and_then(text) {
+        let message = match held.by.and_then(text) {
             Some((_, by)) if by == value => format!("{value} is twice in the list of `{field}`"),
             Some((_, by)) => format!("{value} is in the list of `{field}` although {by} holds it"),
             None => format!("{value} is in the list of `{field}` although others of the list hold it together"),
-        }
+        };
+        if more == 0 { message } else { format!("{message}; others hold {more} more of its values") }
     }
 
     /// Returns the sentence about a finding, without its place.

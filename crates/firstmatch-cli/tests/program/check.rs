@@ -60,10 +60,9 @@ fn held_values_and_chosen_kinds() {
         messages,
         [
             "2: 10.1.0.0/16 is in the list of `src` although 10.0.0.0/8 holds it",
-            "2: 80 is in the list of `dport` although 80-90 holds it",
-            "2: 80 is in the list of `dport` although 80-90 holds it",
+            "2: 80 is in the list of `dport` although 80-90 holds it; others hold 1 more of its values",
             "3: 192.0.2.100-192.0.2.200 is in the list of `src` although others of the list hold it together",
-            " 5 rules; 4 held-value; complete",
+            " 5 rules; 3 held-value; complete",
         ]
     );
     let (code, out, _) = fixture.run(&["check", "h.rules", "--only", "shadowed,duplicate", "--fail-on", "held-value"]);
