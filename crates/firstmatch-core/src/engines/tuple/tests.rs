@@ -152,23 +152,74 @@ fn the_rules_of_the_paper_at_once_make_these_tables() {
     assert_eq!(offline_tables(8), tables(&[([0, 0], &[1, 2, 3, 4, 5, 6, 7])]));
 }
 
+/// Returns the values and the tuple of each rule of the paper, in order.
+fn rows_of_table_one() -> Vec<(Vec<u32>, Vec<u32>)> {
+    let engine = engine(&table_one(), 1);
+    let mut rows = std::collections::BTreeMap::new();
+    for entry in engine.in_order().flat_map(|table| table.groups().flat_map(|(_, group)| engine.pool.group(group))) {
+        let rule = engine.pool.found(entry).expect("a rule").rule;
+        rows.insert(rule.slot(), engine.rows(&engine.pool.region(entry)));
+    }
+    rows.into_values().collect()
+}
+
+/// Returns the tuple of two prefix lengths.
+fn lengths(src: u32, dst: u32) -> [u32; 4] {
+    let prefix = |len: u32| 0b111 << (3 - len) & 0b111;
+    [prefix(src), prefix(dst), 0, 0]
+}
+
+/// Tuples of Table I; the rules that (3,2) and (3,3) hold, and those that collide in (2,2) (section III-C5).
+#[test]
+fn tuples_of_the_paper_collide_as_printed() {
+    let rows = rows_of_table_one();
+    let printed = [(3, 3), (3, 3), (3, 3), (3, 2), (2, 3), (3, 0), (0, 3)];
+    let tuples: Vec<&[u32]> = rows.iter().map(|(_, nominal)| &nominal[..]).collect();
+    assert_eq!(tuples, printed.map(|(src, dst)| lengths(src, dst)));
+    // Rules that a tuple holds, each with its key.
+    let held = |tuple: [u32; 4]| -> Vec<(usize, Vec<u32>)> {
+        let fits = rows.iter().zip(1..).filter(|((_, nominal), _)| tuple::is_within(&tuple, nominal));
+        fits.map(|((lo, _), rule)| (rule, lo.iter().zip(&tuple).map(|(l, m)| l & m).collect())).collect()
+    };
+    let colliding = |tuple: [u32; 4]| -> Vec<usize> {
+        let held = held(tuple);
+        let twice = held.iter().filter(|(_, key)| held.iter().filter(|(_, other)| other == key).count() > 1);
+        twice.map(|(rule, _)| *rule).collect()
+    };
+    assert_eq!([(3, 2), (3, 3)].map(|(s, d)| held(lengths(s, d)).len()), [4, 3]);
+    assert!(colliding(lengths(3, 2)).is_empty() && colliding(lengths(3, 3)).is_empty());
+    assert_eq!(colliding(lengths(2, 2)), [2, 3]);
+}
+
+/// The interval 9 to 10 of four bits is hashed as `10**`: 8 is found in its bucket and refused, 7 and 12 are in others
+/// (section III-A).
+#[test]
+fn an_interval_is_hashed_by_its_containing_prefix() {
+    let mut set = RuleSet::new(Schema::new(None, vec![Field::new("x", 4, Kind::Range, None)]));
+    set.insert(spec(1, vec![(0, Test::Range { lo: 9, hi: 10 })])).expect("fits");
+    let engine = engine(&set, 1);
+    let (tuple, _) = engine.tables().next().expect("a table");
+    assert_eq!(tuple[0], 0b1100);
+    let counted = |value: u32| {
+        let mut keys = crate::KeyBuf::new(&engine.schema);
+        keys.push()[0] = value;
+        let mut answers = [None];
+        engine.classify_batch(&mut engine.scratch(), keys.keys(), &mut answers);
+        (engine_tests::count(&engine, keys.keys()).get("tests"), answers[0].is_some())
+    };
+    let found = [7, 8, 10, 12].map(counted);
+    assert_eq!(found, [(Some(0), false), (Some(1), false), (Some(1), true), (Some(0), false)]);
+}
+
 /// Table IV: two tables hold the rules of the paper without a collision, and one does not.
 #[test]
 fn two_tables_are_the_fewest_without_collisions() {
-    let engine = engine(&table_one(), 1);
-    let mut regions: Vec<(RuleId, Vec<u32>, Vec<u32>)> = Vec::new();
-    for entry in engine.in_order().flat_map(|table| table.groups().flat_map(|(_, group)| engine.pool.group(group))) {
-        let rule = engine.pool.found(entry).expect("a rule").rule;
-        let (lo, nominal) = engine.rows(&engine.pool.region(entry));
-        regions.push((rule, lo, nominal));
-    }
-    regions.sort_unstable_by_key(|(rule, ..)| rule.slot());
-    let prefix = |len: u32| 0b111 << (3 - len) & 0b111;
-    let tuples: Vec<[u32; 4]> = (0..16).map(|i| [prefix(i / 4), prefix(i % 4), 0, 0]).collect();
+    let rows = rows_of_table_one();
+    let tuples: Vec<[u32; 4]> = (0..16).map(|i| lengths(i / 4, i % 4)).collect();
+    let prefix = |len: u32| lengths(len, 0)[0];
     let legal = |tuple: &[u32], rules: &[usize]| {
-        let fits = rules.iter().all(|&r| tuple::is_within(tuple, &regions[r - 1].2));
-        let keys =
-            rules.iter().map(|&r| -> Vec<u32> { regions[r - 1].1.iter().zip(tuple).map(|(l, m)| l & m).collect() });
+        let fits = rules.iter().all(|&r| tuple::is_within(tuple, &rows[r - 1].1));
+        let keys = rules.iter().map(|&r| -> Vec<u32> { rows[r - 1].0.iter().zip(tuple).map(|(l, m)| l & m).collect() });
         fits && keys.clone().collect::<std::collections::BTreeSet<_>>().len() == rules.len()
     };
     assert!(legal(&[prefix(3), 0, 0, 0], &[1, 3, 4, 6]) && legal(&[0, prefix(3), 0, 0], &[2, 5, 7]));
