@@ -11,8 +11,6 @@ use firstmatch_generate::attack::Attack;
 use firstmatch_generate::profile::{FULL_PROFILES, PROFILES, Profile};
 use serde::Deserialize;
 
-use crate::transform::Transform;
-
 /// Definition of a measurement.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,8 +39,6 @@ pub(crate) struct Set {
     rules: Option<String>,
     trace: Option<String>,
     generate: Option<Generate>,
-    /// Transformation of the rules before anything else.
-    pub(crate) transform: Option<Transform>,
     /// Whether packets are looked up in the order of the trace.
     #[serde(default)]
     pub(crate) in_order: bool,
@@ -384,7 +380,7 @@ mod tests {
             for set in &definition.sets {
                 let origin = definition.origin(set, Some(Path::new("sets"))).expect("it says where it comes from");
                 // `acl` is a name of `acl1`, and likewise for `fw` and `ipc`.
-                let mut origin = format!("{origin:?}, {:?}, frames: {}", set.transform, definition.frames());
+                let mut origin = format!("{origin:?}, frames: {}", definition.frames());
                 for kind in ["acl", "fw", "ipc"] {
                     origin = origin.replace(&format!("name: \"{kind}1\""), &format!("name: \"{kind}\""));
                 }

@@ -1,93 +1,25 @@
-//! Conversion of rule sets for systems without ranges (Daly et al., V-E and Table VI).
+//! Rules for systems without ranges (Daly et al., V-E and Table VI).
 
-use std::num::NonZeroU32;
-
-use anyhow::{Context, ensure};
 use firstmatch_core::RuleSet;
-use firstmatch_core::rule::{Condition, Priority, RuleSpec, Test};
-use serde::Deserialize;
+use firstmatch_core::rule::Test;
 
-/// Conversion of ranges.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Transform {
-    /// A range becomes the fewest prefixes that cover it exactly.
-    ///
-    /// A rule with several ranges becomes the rules of all combinations. For example, port 1–17 becomes five prefixes:
-    /// 1, 2–3, 4–7, 8–15 and 16–17.
-    Prefixes,
-    /// A range becomes its first value, except the range of all values, which stays.
-    SinglePorts,
-}
-
-/// Most rules of a converted set.
-const MOST_RULES: usize = 1 << 24;
-
-impl Transform {
-    /// Returns the converted rule set.
-    ///
-    /// Its rules are in the order of their originals, and numbered as if each had a line of its own.
-    pub(crate) fn apply(self, set: &RuleSet) -> anyhow::Result<RuleSet> {
-        let mut out = match set.schemas() {
-            [ipv4, ipv6] => RuleSet::dual(ipv4.clone(), ipv6.clone()),
-            schemas => RuleSet::new(schemas[0].clone()),
-        };
-        for rule in set.iter() {
-            let named =
-                || rule.line.map_or_else(|| format!("rule {}", rule.id), |line| format!("the rule on line {line}"));
-            for conditions in self.combinations(set, &rule.conditions.to_vec()).with_context(named)? {
-                let line = u32::try_from(out.len() + 1)?;
-                ensure!(out.len() < MOST_RULES, "{}: more than {MOST_RULES} rules come of the set", named());
-                out.insert(RuleSpec {
-                    priority: Priority::of_line(line),
-                    line: NonZeroU32::new(line),
-                    conditions: conditions.into(),
-                    ..rule.spec.clone()
-                })?;
+/// Returns the rules with the first value in place of each range; the range of all values stays.
+pub(crate) fn single_ports(set: &RuleSet) -> anyhow::Result<RuleSet> {
+    let mut out = RuleSet::new(set.schemas()[0].clone());
+    for rule in set.iter() {
+        let mut conditions = rule.conditions.to_vec();
+        for condition in &mut conditions {
+            let all = u128::MAX >> (128 - set.schemas()[0].fields()[condition.field].width());
+            for (_, test) in &mut condition.tests {
+                *test = match *test {
+                    Test::Range { lo, hi } if (lo, hi) != (0, all) => Test::Value(lo),
+                    other => other,
+                };
             }
         }
-        Ok(out)
+        out.insert(firstmatch_core::rule::RuleSpec { conditions: conditions.into(), ..rule.spec.clone() })?;
     }
-
-    /// Returns the conditions of each rule that results from one rule.
-    fn combinations(self, set: &RuleSet, conditions: &[Condition]) -> anyhow::Result<Vec<Vec<Condition>>> {
-        let mut all = vec![Vec::new()];
-        for condition in conditions {
-            let field = &set.schemas()[0].fields()[condition.field];
-            let ranges = condition.tests.iter().any(|(_, test)| matches!(test, Test::Range { .. }));
-            ensure!(
-                !(ranges && condition.negated),
-                "it negates a range of {}; expected ranges as they are",
-                field.name()
-            );
-            let each = condition.tests.iter().flat_map(|(family, test)| {
-                self.values(*test, field.width()).into_iter().map(move |test| (*family, test))
-            });
-            let alone = |test| Condition { tests: vec![test], ..condition.clone() };
-            let choices: Vec<Condition> = if ranges { each.map(alone).collect() } else { vec![condition.clone()] };
-            let with = |chosen: &Vec<Condition>| {
-                let chosen = chosen.clone();
-                choices
-                    .iter()
-                    .map(move |choice| [&chosen[..], std::slice::from_ref(choice)].concat())
-                    .collect::<Vec<_>>()
-            };
-            all = all.iter().flat_map(with).collect();
-        }
-        Ok(all)
-    }
-
-    fn values(self, test: Test, width: u32) -> Vec<Test> {
-        match (self, test) {
-            (Self::Prefixes, Test::Range { lo, hi }) => {
-                prefixes(lo, hi, width).into_iter().map(|(value, len)| Test::Prefix { value, len }).collect()
-            }
-            (Self::SinglePorts, Test::Range { lo, hi }) if (lo, hi) != (0, u128::MAX >> (128 - width)) => {
-                vec![Test::Value(lo)]
-            }
-            _ => vec![test],
-        }
-    }
+    Ok(out)
 }
 
 /// Returns the fewest prefixes that cover an interval of `width`-bit values, in order.
@@ -113,7 +45,6 @@ fn last(bits: u32) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use firstmatch_core::rule::{FieldValues, first_match};
     use firstmatch_formats::Options;
 
     use super::*;
@@ -137,71 +68,27 @@ mod tests {
                 assert_eq!(parts.len(), fewest[hi as usize + 1], "{lo} to {hi}");
             }
         }
+        // Table VI of the TupleMerge paper.
+        assert_eq!(prefixes(1, 17, 8), [(1, 8), (2, 7), (4, 6), (8, 5), (16, 7)]);
         assert_eq!(prefixes(0, u128::MAX, 128), [(0, 0)]);
         assert_eq!(prefixes(1, u128::MAX, 128).len(), 128);
     }
 
-    const RULES: &str = "family ipv4\n\
-        deny tcp src 10.0.0.0/8 sport 1-17 dport 6-7\n\
-        permit tcp sport 80 dport { 3-4, 9 }\n\
-        permit udp dport 0-65535\n\
-        deny src 10.0.0.0/9\n";
-
-    fn transformed(transform: Transform) -> (RuleSet, RuleSet) {
-        let rules = firstmatch_formats::parse(RULES, &Options::default()).expect("good rules").rules;
-        let out = transform.apply(&rules).expect("no range is negated");
-        (rules, out)
-    }
-
-    #[test]
-    fn rules_of_prefixes_mean_what_the_rules_meant() {
-        let (before, after) = transformed(Transform::Prefixes);
-        // 5 prefixes by 1, 2 prefixes and a value, 1, 1.
-        assert_eq!(after.len(), 5 + 3 + 1 + 1);
-        assert!(after.iter().all(|rule| rule.conditions.iter().all(|c| c.count() == 1)));
-        let lines: Vec<u32> = after.iter().filter_map(|rule| rule.line.map(u32::from)).collect();
-        assert_eq!(lines, (1..=10).collect::<Vec<_>>());
-        let mut matched = 0;
-        for src in [0x0A00_0001, 0x0AFF_0000, 1] {
-            for (sport, dport) in (0..20).flat_map(|s| (0..12).map(move |d| (s, d))).chain([(80, 3), (80, 9), (80, 5)])
-            {
-                for proto in [6, 17, 1] {
-                    let values = [src, 7, sport, dport, proto].map(|value| Some(value as u128)).to_vec();
-                    let packet = FieldValues { family: before.schemas()[0].family(), values };
-                    let of = |set: &RuleSet| {
-                        first_match(set, &packet).map(|rule| {
-                            (rule.action, rule.conditions.on(0).map(firstmatch_core::rule::ConditionRef::unpack))
-                        })
-                    };
-                    matched += usize::from(of(&before).is_some());
-                    assert_eq!(of(&before), of(&after), "{packet:?}");
-                }
-            }
-        }
-        assert!(matched > 200, "{matched}");
-    }
-
     #[test]
     fn single_ports_leave_no_range_but_that_of_all() {
-        let (before, after) = transformed(Transform::SinglePorts);
-        assert_eq!(after.len(), before.len() + 1);
-        let port = |rule: usize, field: usize| {
-            let rule = after.iter().nth(rule)?;
-            rule.conditions.on(field)?.tests().map(|(_, test)| test).next()
+        let text = "family ipv4\ndeny tcp sport 1-17 dport 6\npermit udp dport 0-65535\n";
+        let before = firstmatch_formats::parse(text, &Options::default()).expect("good rules").rules;
+        let after = single_ports(&before).expect("rules");
+        let tests = |set: &RuleSet, rule: usize, field: usize| -> Vec<Test> {
+            let rule = set.iter().nth(rule).expect("a rule");
+            rule.conditions
+                .on(field)
+                .into_iter()
+                .flat_map(|condition| condition.tests().map(|(_, test)| test))
+                .collect()
         };
-        assert_eq!((port(0, 2), port(0, 3)), (Some(Test::Value(1)), Some(Test::Value(6))));
-        assert_eq!((port(1, 3), port(2, 3)), (Some(Test::Value(3)), Some(Test::Value(9))));
-        assert_eq!(
-            port(3, 3),
-            before.iter().nth(2).and_then(|rule| rule.conditions.on(3)?.tests().next()).map(|t| t.1)
-        );
-    }
-
-    #[test]
-    fn negated_ranges_are_refused_by_line() {
-        let text = "family ipv4\npermit\npermit tcp dport not 3-9\n";
-        let rules = firstmatch_formats::parse(text, &Options::default()).expect("good rules").rules;
-        let error = Transform::Prefixes.apply(&rules).expect_err("a negated range");
-        assert!(format!("{error:#}").contains("line 3: it negates a range of dport"), "{error:#}");
+        assert_eq!([2, 3].map(|field| tests(&after, 0, field)), [[Test::Value(1)], [Test::Value(6)]]);
+        assert_eq!(tests(&after, 1, 3), tests(&before, 1, 3));
+        assert_eq!(after.len(), before.len());
     }
 }

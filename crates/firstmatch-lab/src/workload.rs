@@ -64,13 +64,9 @@ pub(crate) struct Frames {
 
 /// Reads or generates a set; its packets become frames if `frames` is set.
 pub(crate) fn load(set: &Set, origin: &Origin<'_>, frames: bool) -> anyhow::Result<Loaded> {
-    let transform = |rules: RuleSet| match set.transform {
-        Some(transform) => transform.apply(&rules),
-        None => Ok(rules),
-    };
     let (rules, mut packets) = match origin {
-        Origin::Files { rules, trace } => files(rules, trace, frames, transform)?,
-        Origin::Generated(config) => generated(config, frames, transform)?,
+        Origin::Files { rules, trace } => files(rules, trace, frames)?,
+        Origin::Generated(config) => generated(config, frames)?,
     };
     let both = rules.schemas().len() > 1;
     let mut workloads = Vec::new();
@@ -172,18 +168,13 @@ fn framed(headers: impl Iterator<Item = Header>, config: wire::Config, schemas: 
     Ok(Packets { frames: Some(frames), ..of_headers(batch, headers) })
 }
 
-fn files(
-    rules: &Path,
-    packets: &Path,
-    frames: bool,
-    transform: impl Fn(RuleSet) -> anyhow::Result<RuleSet>,
-) -> anyhow::Result<(RuleSet, Packets)> {
+fn files(rules: &Path, packets: &Path, frames: bool) -> anyhow::Result<(RuleSet, Packets)> {
     let named = |path: &Path| path.display().to_string();
     let text = source::read_text(rules)?;
     let file =
         firstmatch_formats::parse(&text, &firstmatch_formats::Options::default()).with_context(|| named(rules))?;
     let packets = read(packets, frames, &file.policy, file.rules.schemas()).with_context(|| named(packets))?;
-    Ok((transform(file.rules).with_context(|| named(rules))?, packets))
+    Ok((file.rules, packets))
 }
 
 fn read(path: &Path, frames: bool, policy: &Policy, schemas: &[Schema]) -> anyhow::Result<Packets> {
@@ -236,18 +227,14 @@ fn pushed(mut batch: Batch, headers: &[Headers]) -> Batch {
     batch
 }
 
-fn generated(
-    config: &Generate,
-    frames: bool,
-    transform: impl Fn(RuleSet) -> anyhow::Result<RuleSet>,
-) -> anyhow::Result<(RuleSet, Packets)> {
+fn generated(config: &Generate, frames: bool) -> anyhow::Result<(RuleSet, Packets)> {
     let locality = match (config.flows, config.zipf) {
         (Some(rate), s) => Locality::Flows { s: s.unwrap_or(0.0), rate },
         (None, Some(s)) => Locality::Zipf { s },
         (None, None) => Locality::Uniform,
     };
     let (count, seed) = (config.rules, config.seed);
-    let set = transform(match &config.profile {
+    let set = match &config.profile {
         Shape::Profile(profile) => rules::generate(&rules::Config {
             rules: count,
             seed,
@@ -260,7 +247,7 @@ fn generated(
         })?,
         Shape::Attack(attack) => attack::generate(*attack, config.family, count, seed)?,
         Shape::Openflow => openflow::generate(&openflow::Config { rules: count, seed, ..Default::default() })?,
-    })?;
+    };
     if matches!(config.profile, Shape::Openflow) {
         ensure!(!frames, "the fields of `{}` are not those of frames", definition::OPENFLOW);
         let packets = rows(&set, &keys::Config { keys: config.headers, seed, locality, ..Default::default() })?;

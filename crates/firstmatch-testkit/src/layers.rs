@@ -35,8 +35,7 @@ pub struct Imports {
 impl Imports {
     /// Reads the files below `root`, a crate's folder of sources.
     pub fn read(root: &Path) -> Self {
-        let mut texts = BTreeMap::new();
-        collect(root, root, &mut texts);
+        let texts = sources(root);
         let files = texts.keys().map(|file| (module(file), file.clone())).collect();
         let mut imports = Self { files, of: BTreeMap::new() };
         for (file, text) in texts.iter().filter(|(file, _)| !is_test(file)) {
@@ -84,6 +83,17 @@ impl Imports {
         path.pop();
         found
     }
+}
+
+/// Returns the sources below `root`, each by its path from there.
+///
+/// # Panics
+///
+/// If one cannot be read.
+pub fn sources(root: &Path) -> BTreeMap<String, String> {
+    let mut texts = BTreeMap::new();
+    collect(root, root, &mut texts);
+    texts
 }
 
 fn collect(root: &Path, folder: &Path, texts: &mut BTreeMap<String, String>) {

@@ -175,7 +175,7 @@ impl Plan {
     }
 
     /// Builds an engine with the rules of the start.
-    pub(crate) fn started(&self, recipe: &Recipe, work: &Workload) -> anyhow::Result<Box<dyn Updatable>> {
+    fn started(&self, recipe: &Recipe, work: &Workload) -> anyhow::Result<Box<dyn Updatable>> {
         let empty = recipe.empty.as_ref().ok_or_else(|| anyhow!("it takes no updates"))?;
         let mut engine = empty(work.schema())?;
         for &rule in &self.start {
@@ -189,23 +189,8 @@ impl Plan {
         if insert { engine.insert(*rule, regions) } else { engine.remove(rule.rule) }
     }
 
-    /// Makes the update at `index`.
-    ///
-    /// # Panics
-    ///
-    /// If there are no more than `index` updates.
-    pub(crate) fn step(&self, engine: &mut dyn Updatable, index: usize) -> Result<(), UpdateError> {
-        self.apply(engine, &self.steps[index])
-    }
-
     /// Compares the answers after `steps` updates with those of `linear` over the live rules.
-    pub(crate) fn compare(
-        &self,
-        engine: &dyn Updatable,
-        steps: usize,
-        work: &Workload,
-        set: &RuleSet,
-    ) -> anyhow::Result<()> {
+    fn compare(&self, engine: &dyn Updatable, steps: usize, work: &Workload, set: &RuleSet) -> anyhow::Result<()> {
         let mut live = vec![false; self.rules.len()];
         self.start.iter().for_each(|&rule| live[rule] = true);
         self.steps[..steps].iter().for_each(|&(insert, rule)| live[rule] = insert);

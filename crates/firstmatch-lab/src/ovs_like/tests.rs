@@ -6,7 +6,7 @@ use firstmatch_generate::keys::{self, Points};
 use firstmatch_generate::{Profile, rules, trace::Locality};
 
 use super::*;
-use crate::transform::Transform;
+use crate::transform::single_ports;
 
 /// Returns the packet of a row.
 fn values(schema: &Schema, row: &[u32]) -> FieldValues {
@@ -76,7 +76,7 @@ fn answers_are_the_oracles() {
             rules::generate(&rules::Config { rules: 120, seed: 2, profile, families, ..rules::Config::default() });
         let set = set.expect("rules");
         assert!(check(&set, Locality::Uniform) > 1000);
-        let single = Transform::SinglePorts.apply(&set).expect("no range is negated");
+        let single = single_ports(&set).expect("rules");
         assert!(check(&single, Locality::Zipf { s: 1.0 }) > 1000);
     }
 }

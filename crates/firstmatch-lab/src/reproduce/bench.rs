@@ -103,30 +103,29 @@ impl Workbench {
 
     /// Times lookups in interleaved rounds; all engines must answer as the first does.
     ///
-    /// The scratch of an engine, with its caches, lives through all rounds. With `cold`, or if every header is new,
-    /// each pass gets a new one.
+    /// Each engine takes as many keys a call as its batch says, or all the one batch. The scratch of an engine, with its
+    /// caches, lives through all rounds; if every header is new, each pass gets a new one.
     pub(super) fn lookups(
         &self,
         engines: &[(&str, Box<dyn Classifier>)],
-        batch: usize,
-        cold: bool,
+        batches: &[usize],
     ) -> anyhow::Result<Lookups> {
-        ensure!(!engines.is_empty() && batch > 0, "there is no engine, or no packet in a batch");
+        ensure!(!engines.is_empty() && !batches.contains(&0), "there is no engine, or no packet in a batch");
         let keys = &self.work.keys;
         let mut micros = vec![Vec::new(); engines.len()];
         let mut right: Option<Vec<Option<Match>>> = None;
         let mut replays: Vec<Rows<'_>> = engines.iter().map(|(_, engine)| Rows::new(&**engine, keys.keys())).collect();
-        for replay in &mut replays {
-            replay.batched(keys.len().min(WARM_UP), batch);
+        for (which, replay) in replays.iter_mut().enumerate() {
+            replay.batched(keys.len().min(WARM_UP), batches[which % batches.len()]);
         }
         for round in 0..self.scale.rounds {
             for turn in 0..engines.len() {
                 let which = (turn + round) % engines.len();
                 let replay = &mut replays[which];
-                if cold || self.traffic == Traffic::New {
+                if self.traffic == Traffic::New {
                     *replay = Rows::new(&*engines[which].1, keys.keys());
                 }
-                let taken = replay.batched(keys.len(), batch);
+                let taken = replay.batched(keys.len(), batches[which % batches.len()]);
                 micros[which].push(taken.cpu.as_secs_f64() * 1e6 / keys.len() as f64);
                 let right = right.get_or_insert_with(|| replay.answers.clone());
                 ensure!(*right == replay.answers, "{} gives other answers", engines[which].0);
@@ -146,11 +145,6 @@ impl Workbench {
             rates.map(|(rate, _)| 1e6 / rate).with_context(|| engine.name().to_owned())
         };
         engines.iter().map(one).collect()
-    }
-
-    /// Compares the answers of an engine after `steps` updates of a plan with those of `linear`.
-    pub(super) fn compare(&self, plan: &Plan, engine: &dyn Updatable, steps: usize) -> anyhow::Result<()> {
-        plan.compare(engine, steps, &self.work, &self.set)
     }
 
     /// Returns the answers of an engine.
@@ -277,18 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn a_scratch_lives_through_all_rounds_unless_it_is_cold() {
-        for (traffic, cold, expected) in [
-            (Traffic::Synthetic, false, 1),
-            (Traffic::Default, false, 1),
-            (Traffic::Synthetic, true, 1 + Scale::default().rounds),
-            (Traffic::New, false, 1 + Scale::default().rounds),
-        ] {
+    fn a_scratch_lives_through_all_rounds_unless_headers_are_new() {
+        let new = (Traffic::New, 1 + Scale::default().rounds);
+        for (traffic, expected) in [(Traffic::Synthetic, 1), (Traffic::Default, 1), new] {
             let bench = workbench(traffic, None);
             let made = Arc::new(AtomicUsize::new(0));
             let engine = Scratches { schema: bench.work.schema().clone(), made: Arc::clone(&made) };
-            bench.lookups(&[("scratches", Box::new(engine))], 256, cold).expect("answers");
-            assert_eq!(made.load(Ordering::Relaxed), expected, "{traffic:?} {cold}");
+            bench.lookups(&[("scratches", Box::new(engine))], &[256]).expect("answers");
+            assert_eq!(made.load(Ordering::Relaxed), expected, "{traffic:?}");
         }
     }
 

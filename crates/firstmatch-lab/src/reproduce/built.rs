@@ -6,7 +6,6 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use firstmatch_core::rule::{ExpansionLimits, lower};
-use firstmatch_generate::rules::Scope;
 use serde::Deserialize;
 
 use super::Emit;
@@ -28,9 +27,6 @@ pub(super) struct Structures {
     /// Smoothing of prefix lengths, in bits.
     #[serde(default)]
     smoothing: u8,
-    /// Scopes of prefix lengths and of port classes, each -1 to 1.
-    #[serde(default)]
-    scope: [f64; 2],
     /// Unit of the figures that claims are about.
     #[serde(default)]
     unit: Unit,
@@ -76,8 +72,7 @@ struct Parts {
 /// Builds the engines as a contest does, without packets, and counts what they keep.
 pub(super) fn run(run: &Structures, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
     ensure!(!run.engines.is_empty(), "there is no engine");
-    let [addresses, applications] = run.scope;
-    let bias = Bias { smoothing: run.smoothing, scope: Scope { addresses, applications } };
+    let bias = Bias::smoothed(run.smoothing);
     let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, bias, seeds };
     let none = || Figures::new(format!("{:?}", run.unit), false, run.names(), &plan);
     let mut parts = Parts { all: none(), by_name: BTreeMap::new(), counts: BTreeMap::new() };

@@ -63,7 +63,9 @@ pub(super) struct Claim {
     /// Reading of a text that is wrong or vague.
     #[expect(dead_code, reason = "for readers of the file")]
     reading: Option<toml::Value>,
-    /// Reason why it fails or is undecided here.
+    /// Test of the repository that shows it, with the paper's numbers; it fails there if it has a reason.
+    pub(super) tested: Option<String>,
+    /// Reason why it fails, is undecided or is not run here.
     pub(super) reason: Option<String>,
     pub(super) shape: Shape,
     /// The better of two measured figures.

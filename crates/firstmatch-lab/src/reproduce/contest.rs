@@ -15,7 +15,7 @@ use crate::clock::timed;
 use crate::definition::Engine;
 use crate::digest::Running;
 use crate::memory::counted;
-use crate::transform::Transform;
+use crate::transform::single_ports;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -26,8 +26,9 @@ pub(super) struct Contest {
     lists: u64,
     #[serde(default)]
     smoothing: u8,
-    /// Transformation of the rules before anything else.
-    transform: Option<Transform>,
+    /// Whether a single port takes the place of each range.
+    #[serde(default)]
+    single_ports: bool,
     #[serde(default = "synthetic")]
     traffics: Vec<Traffic>,
     /// Number of headers per rule, from which synthetic packets are drawn.
@@ -39,9 +40,6 @@ pub(super) struct Contest {
     /// Number of keys per call.
     #[serde(default = "one")]
     batch: usize,
-    /// Whether each pass gets a new scratch.
-    #[serde(default)]
-    cold: bool,
     engines: Vec<Engine>,
     pub(super) claims: Vec<About>,
 }
@@ -70,12 +68,22 @@ pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write, emit
     }
     let bias = Bias::smoothed(run.smoothing);
     let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, bias, seeds };
+    // By measure: figures of the first traffic, and with those of each further one.
+    let mut together: Vec<Figures> = Vec::new();
     for &traffic in &run.traffics {
         let (all, digest) = run.figures(&plan, traffic)?;
-        for (measure, figures) in run.measures.iter().zip(&all) {
+        for (m, (measure, figures)) in run.measures.iter().zip(&all).enumerate() {
             figures.print(out)?;
-            let mut claims = run.claims.iter().filter(|about| named(about) == (measure.clone(), traffic));
-            claims.try_for_each(|about| emit(figures.about(about, &digest)?))?;
+            let of_one = |about: &&About| !about.across && named(about) == (measure.clone(), traffic);
+            run.claims.iter().filter(of_one).try_for_each(|about| emit(figures.about(about, &digest)?))?;
+            match together.get_mut(m) {
+                None => together.push(figures.clone()),
+                Some(together) => together.join(figures, &format!("{traffic:?}").to_lowercase()),
+            }
+            if run.traffics.last() == Some(&traffic) {
+                let across = |about: &&About| about.across && named(about).0 == *measure;
+                run.claims.iter().filter(across).try_for_each(|about| emit(together[m].about(about, &digest)?))?;
+            }
         }
     }
     Ok(())
@@ -105,8 +113,8 @@ impl Contest {
         let mut all: Vec<Figures> = self.measures.iter().map(none).collect();
         let mut digest = Running::default();
         plan.each(|place, mut set| {
-            if let Some(transform) = self.transform {
-                set = transform.apply(&set)?;
+            if self.single_ports {
+                set = single_ports(&set)?;
             }
             let bench = Workbench::new(set, traffic, self.headers_a_rule, place.seed, self.scale())?;
             let measured = self.measured(&bench, &mut digest)?;
@@ -140,7 +148,7 @@ impl Contest {
             let stats = engines.iter().map(|(_, engine)| engine.stats());
             Ok(match measure {
                 Measure::Lookup => {
-                    let lookups = bench.lookups(&engines, self.batch, self.cold)?;
+                    let lookups = bench.lookups(&engines, &[self.batch])?;
                     answers = Some(lookups.answers);
                     lookups.micros
                 }
@@ -177,7 +185,7 @@ mod tests {
         ran(run, &text).expect("a run")
     }
 
-    /// The digest depends on rules, keys and answers, not on the measure, the engines or whether scratches are new.
+    /// The digest depends on rules, keys and answers, not on the measure or the engines.
     #[test]
     fn every_measure_has_the_digest_of_its_sets() {
         let first = "[[claims]]\nid = 'a'\nof = 'means'\nengines = ['tuplemerge']\n";
@@ -187,13 +195,16 @@ mod tests {
         assert_eq!(warm.iter().map(|outcome| outcome.claim.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(warm[0].digest.len(), 32);
         assert_eq!(warm[0].digest, warm[1].digest);
-        let (_, cold) = outcomes("measures = ['lookup', 'tables']\nbatch = 16\ncold = true", claims);
-        assert_eq!(cold[0].digest, warm[0].digest);
         let (out, counted) =
             outcomes("measures = [{ count = 'tests' }]", &first.replace("'a'", "'c'").replace("tuplemerge", "linear"));
         assert!(out.contains("| linear, tests a packet ") && counted[0].digest == warm[0].digest, "{out}");
         assert!(numbers(&counted[0])[0] >= 1.0, "{counted:?}");
         let (_, others) = outcomes("measures = ['tables']\ntraffics = ['default']", first);
         assert_ne!(others[0].digest, warm[0].digest);
+        let engines = "['tuplemerge', 'tuplemerge, default', 'linear', 'linear, default']";
+        let across = format!("[[claims]]\nid = 'a'\nof = 'gained'\nacross = true\nengines = {engines}\n");
+        let (_, across) = outcomes("measures = ['tables']\ntraffics = ['synthetic', 'default']", &across);
+        let [tuples, linear] = numbers(&across[0])[..] else { panic!("{across:?}") };
+        assert!(tuples > 1.0 && linear == 1.0, "the default rule has a table of its own: {across:?}");
     }
 }

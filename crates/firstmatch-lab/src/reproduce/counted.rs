@@ -7,6 +7,7 @@ use firstmatch_core::rule::{Lowered, Region};
 use serde::Deserialize;
 
 use super::sax_pac;
+use crate::transform::prefixes;
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
@@ -25,6 +26,10 @@ pub(super) enum Counted {
     /// A single port is in the mask, a range is not. A rule that names a protocol has a second mask, without ports and
     /// with a bit that marks it. It is for fragments other than the first, because they have no ports.
     VppTss,
+    /// The rules themselves.
+    Rules,
+    /// Rules of prefixes that mean the same: a rule for each pair of prefixes of its port ranges.
+    Prefixes,
 }
 
 /// Mask of VPP's search: the lengths of the addresses, and whether the protocol is in it.
@@ -39,6 +44,8 @@ impl Counted {
             Self::SaxPac2 => "sax_pac_2",
             Self::TssAddresses => "tss_addresses",
             Self::VppTss => "vpp_tss",
+            Self::Rules => "rules",
+            Self::Prefixes => "prefixes",
         }
     }
 
@@ -51,6 +58,8 @@ impl Counted {
             Self::SaxPac => sax_pac::partitions(rules, false),
             Self::SaxPac2 => sax_pac::partitions(rules, true),
             Self::TssAddresses => all().map(|region| addresses(&region)).collect::<HashSet<_>>().len(),
+            Self::Rules => rules.regions().len(),
+            Self::Prefixes => all().map(|region| port_prefixes(&region, 2) * port_prefixes(&region, 3)).sum(),
             Self::VppTss => all().flat_map(|region| masks(&region)).collect::<HashSet<_>>().len(),
         })
     }
@@ -60,6 +69,12 @@ impl Counted {
 fn addresses(region: &Region<'_>) -> (u32, u32) {
     let length = |word: usize| (region.lo[word] ^ region.hi[word]).leading_zeros();
     (length(0), length(1))
+}
+
+/// Returns the number of prefixes that cover the ports of a word; absent ports belong to those of every value.
+fn port_prefixes(region: &Region<'_>, word: usize) -> usize {
+    let (lo, hi) = (u128::from(region.lo[word]), u128::from(region.hi[word].min(0xffff)));
+    if (lo, hi) == (0, 0xffff) { 1 } else { prefixes(lo, hi, 16).len() }
 }
 
 fn masks(region: &Region<'_>) -> impl Iterator<Item = Mask> + use<> {
@@ -91,5 +106,7 @@ mod tests {
         assert_eq!(count(Counted::TssAddresses), 2);
         // Masks with port, without port, of fragments, and without protocol for two lengths.
         assert_eq!(count(Counted::VppTss), 5);
+        // Ports 1 to 1023 are ten prefixes.
+        assert_eq!([Counted::Rules, Counted::Prefixes].map(count), [5, 4 + 10]);
     }
 }

@@ -1,5 +1,6 @@
 //! Worked examples: what engines make of a few rules, or answer for a few packets, as text.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use super::bench::count_of;
 use super::evolving::{self, Checked};
 use super::verdict::shown;
-use super::{Emit, Measured, Outcome, distinct, mean};
+use super::{Emit, Measured, Outcome, mean};
 use crate::definition::Engine;
 use crate::digest::Running;
 
@@ -121,14 +122,18 @@ pub(super) fn run(run: &Example, _: Option<&Path>, out: &mut dyn Write, emit: Em
 
 /// Returns the number of distinct conditions in each of some fields, or in all if none is named.
 fn conditions(rules: &RuleSet, fields: &[String]) -> anyhow::Result<Vec<f64>> {
-    let all = distinct::counts(rules);
-    if fields.is_empty() {
-        return Ok(all.into_iter().map(|(_, count)| count).collect());
-    }
-    let one = |field: &String| {
-        let found = all.iter().find(|(name, _)| name == field);
-        found.map(|(_, count)| *count).with_context(|| format!("there is no field `{field}`"))
+    let all = rules.schemas()[0].fields();
+    let of = |field: usize| {
+        let conditions = rules.iter().map(|rule| {
+            rule.conditions.on(field).map(|condition| (condition.negated, condition.tests().collect::<Vec<_>>()))
+        });
+        conditions.collect::<HashSet<_>>().len() as f64
     };
+    if fields.is_empty() {
+        return Ok((0..all.len()).map(of).collect());
+    }
+    let place = |name: &String| all.iter().position(|field| field.name() == name);
+    let one = |name: &String| place(name).map(of).with_context(|| format!("there is no field `{name}`"));
     fields.iter().map(one).collect()
 }
 

@@ -9,10 +9,7 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 
 use super::claims::Claims;
-use super::{
-    Emit, adapt, advice, boxes, built, contest, distinct, distribution, example, expansion, instructions, loads, model,
-    prefixes, rate, series, sweep,
-};
+use super::{Emit, adapt, boxes, built, callgrind, contest, example, model, rate, sweep};
 
 /// Entries by name.
 #[derive(Debug, Default, Deserialize)]
@@ -70,34 +67,20 @@ kinds! {
     "example" = example::Example;
     /// Search trees that turn with traffic.
     "adapt" = adapt::Adapt;
-    /// Distinct conditions of rules by field.
-    "distinct" = distinct::Distinct;
-    /// Loads of a lookup by an equation, and as an engine counts them.
-    "loads" = loads::Loads;
-    /// Instructions of single steps of a lookup.
-    "instructions" = instructions::Instructions;
+    /// Instructions and loads of lookups by decomposition.
+    "callgrind" = callgrind::Callgrind;
     /// Comparison of speed or memory on generated rule sets.
     "contest" = contest::Contest;
-    /// Workers of Storm's stages.
-    "advice" = advice::Advice;
     /// Hits and boxes of a rule cache.
     "boxes" = boxes::Boxes;
     /// Bytes by part, tables and other counts of what was built, by the number of rules.
     "built" = built::Structures;
-    /// Packets a second through a rule set that changes.
-    "series" = series::Series;
     /// Times predicted from statistics, beside measured ones.
     "model" = model::Model;
     /// Lookups and statistics by a value of the configuration.
     "sweep" = sweep::Sweep;
-    /// Distribution of the times of single packets.
-    "distribution" = distribution::Distribution;
     /// Highest rates without loss of planes of threads.
     "rate" = rate::Rate;
-    /// Prefixes of a range.
-    "prefixes" = prefixes::Prefixes;
-    /// Growth of generated rule sets when ranges become prefixes.
-    "expansion" = expansion::Expansion;
 }
 
 impl Experiments {

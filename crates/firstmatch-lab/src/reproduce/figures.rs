@@ -20,6 +20,9 @@ pub(super) struct About {
     pub(super) measure: Option<Measure>,
     /// Traffic of a contest; by default the first of the entry.
     pub(super) traffic: Option<Traffic>,
+    /// Whether it is about several traffics: engines under further ones are called `NAME, TRAFFIC`.
+    #[serde(default)]
+    pub(super) across: bool,
     /// Part of the memory, parts joined by `+`, or a count of what was built; by default all of the memory.
     pub(super) part: Option<String>,
     /// Count or part that this is divided by.
@@ -57,6 +60,8 @@ enum Of {
     Percent,
     /// Per cent that the first engine saves of the second's, the mean over profiles and sizes.
     Saved,
+    /// Figure of the second engine over the first's, of the fourth over the third's and so on: means of ratios.
+    Gained,
     /// Ratio at each size, the mean over profiles; then the mean of all.
     Ratios,
     /// Ratio at the least size and at the largest.
@@ -157,6 +162,12 @@ impl Figures {
         let own = self.all.iter_mut().flatten().flatten();
         own.zip(others.all.iter().flatten().flatten()).for_each(|(own, other)| *own = with(*own, *other));
         self
+    }
+
+    /// Adds the engines of other figures over the same sets, each under its name and what they are under.
+    pub(super) fn join(&mut self, others: &Self, under: &str) {
+        self.engines.extend(others.engines.iter().map(|engine| format!("{engine}, {under}")));
+        self.all.extend(others.all.iter().cloned());
     }
 
     /// Returns the same figures in another unit.
@@ -261,6 +272,11 @@ impl Figures {
         let numbers = match about.of {
             Of::Means => (0..engines.len()).map(mean_of).collect(),
             Of::Ratio => vec![mean(sizes.iter().map(|&s| ratio(s)))],
+            Of::Gained => {
+                ensure!(engines.len().is_multiple_of(2), "expected pairs of engines");
+                let pair = |e: usize| mean(cells().map(|(p, s)| figure(e + 1, p, s) / figure(e, p, s)));
+                (0..engines.len()).step_by(2).map(pair).collect()
+            }
             Of::Percent => vec![(mean(sizes.iter().map(|&s| ratio(s))) - 1.0) * 100.0],
             Of::Saved => vec![(1.0 - 1.0 / mean(sizes.iter().map(|&s| ratio(s)))) * 100.0],
             Of::Ratios => {

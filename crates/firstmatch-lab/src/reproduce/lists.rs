@@ -8,7 +8,6 @@ use firstmatch_core::RuleSet;
 use firstmatch_core::rule::{Priority, RuleSpec};
 use firstmatch_core::schema::Family;
 use firstmatch_generate::profile::classbench;
-use firstmatch_generate::rules::Scope;
 use firstmatch_generate::{Profile, npf, openflow, rules};
 use firstmatch_net::source;
 use indicatif::ProgressBar;
@@ -31,13 +30,12 @@ pub(super) struct Plan<'a> {
 pub(super) struct Bias {
     /// Smoothing of prefix lengths, in bits.
     pub(super) smoothing: u8,
-    pub(super) scope: Scope,
 }
 
 impl Bias {
     /// Returns the bias of smoothing alone.
     pub(super) fn smoothed(smoothing: u8) -> Self {
-        Self { smoothing, ..Self::default() }
+        Self { smoothing }
     }
 }
 
@@ -127,14 +125,14 @@ impl Lists {
     ///
     /// The rules of several profiles take turns, each in its own order. For example, 100 rules of `acl1+fw1` are 50 of
     /// `acl1` at the odd lines and 50 of `fw1` at the even ones.
-    pub(super) fn list(&self, size: usize, Bias { smoothing, scope }: Bias, seed: u64) -> anyhow::Result<RuleSet> {
+    pub(super) fn list(&self, size: usize, Bias { smoothing }: Bias, seed: u64) -> anyhow::Result<RuleSet> {
         let share = size / self.0.len();
         ensure!(share > 0, "{size} rules are too few for {} profiles", self.0.len());
         let one = |source: &Source| match source {
             Source::Profile(profile) => {
                 let profile = (**profile).clone();
                 let config =
-                    rules::Config { rules: share, seed, profile, smoothing, scope, fewer: true, ..Default::default() };
+                    rules::Config { rules: share, seed, profile, smoothing, fewer: true, ..Default::default() };
                 rules::generate(&config)
             }
             Source::Npf(pools) => npf::generate(pools, npf::Addresses::Random, share, seed),

@@ -3,30 +3,22 @@
 //! `papers/README.md` documents the files.
 
 mod adapt;
-mod advice;
 mod bench;
 mod boxes;
 mod built;
+mod callgrind;
 mod claims;
 mod contest;
 mod counted;
-mod distinct;
-mod distribution;
 mod evolving;
 mod example;
-mod expansion;
 mod experiment;
 mod figures;
-mod footprint;
-mod instructions;
 mod lists;
-mod loads;
 mod model;
-mod prefixes;
 mod rate;
 mod record;
 mod sax_pac;
-mod series;
 mod sweep;
 #[cfg(test)]
 mod testing;
@@ -297,9 +289,10 @@ fn run(entry: &Entry, seeds: Option<&Path>, out: &mut dyn Write, name: &str, emi
     entry.run.run(seeds, out, emit).with_context(|| name.to_owned())
 }
 
-/// Returns the row of a claim and its verdict; without an outcome the claim is not run.
+/// Returns the row of a claim and its verdict; without an outcome the claim is not run, or a test shows it.
 fn judged(key: &str, claim: &Claim, outcome: Option<&Outcome>) -> (Row, Verdict) {
-    let verdict = outcome.map_or(Verdict::NotRun, |outcome| Verdict::of(claim, outcome));
+    let verdict = outcome.map_or_else(|| Verdict::without_run(claim), |outcome| Verdict::of(claim, outcome));
+    let tested = || claim.tested.as_ref().map(|test| format!("test {test}"));
     let row = Row {
         paper: key.to_owned(),
         entry: claim.entry.clone(),
@@ -307,7 +300,7 @@ fn judged(key: &str, claim: &Claim, outcome: Option<&Outcome>) -> (Row, Verdict)
         claim: claim.claim.clone(),
         unit: claim.unit.clone().unwrap_or_default(),
         claimed: claim.claimed(),
-        measured: outcome.map(|outcome| verdict::shown(&outcome.measured)).unwrap_or_default(),
+        measured: outcome.map(|outcome| verdict::shown(&outcome.measured)).or_else(tested).unwrap_or_default(),
         ratio: outcome.map(|outcome| verdict::ratio(claim, &outcome.measured)).unwrap_or_default(),
         shape: claim.shape_text(),
         verdict: verdict.name().to_owned(),

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::bench::{Scale, Traffic, Workbench};
 use super::figures::slope;
 use super::lists::{Bias, Plan};
-use super::{Emit, Measured, Outcome, footprint, mean};
+use super::{Emit, Measured, NEARBY, Outcome, Reach, mean};
 use crate::definition::Engine;
 use crate::digest::Running;
 use crate::table::table;
@@ -26,22 +26,13 @@ pub(super) struct Model {
     /// Number of keys per call.
     #[serde(default = "one")]
     batch: usize,
-    /// Whether each pass gets a new scratch.
-    #[serde(default)]
-    cold: bool,
     /// Statistic from which times are predicted.
     from: Count,
     /// Sizes that the model is fitted to; it predicts the others.
     fitted: Vec<usize>,
-    /// Sizes that a second form is fitted to, on the first list; it predicts the others on the other lists.
-    #[serde(default)]
-    cached: Vec<usize>,
     engines: Vec<Engine>,
     pub(super) claims: Vec<About>,
 }
-
-/// Bytes of a MiB.
-const MIB: f64 = 1024.0 * 1024.0;
 
 fn one() -> usize {
     1
@@ -94,8 +85,6 @@ enum Of {
     Mean,
     /// Largest error without its sign.
     Most,
-    /// Largest error of the second form.
-    Cached,
 }
 
 /// Straight line: a time without any table, and the time that each one adds.
@@ -128,8 +117,6 @@ impl Line {
 struct Cells {
     counts: Vec<Vec<f64>>,
     micros: Vec<Vec<f64>>,
-    /// Count, bytes and time of each list, by index of its size.
-    lists: Vec<(u64, usize, [f64; 3])>,
 }
 
 pub(super) fn run(run: &Model, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
@@ -140,20 +127,18 @@ pub(super) fn run(run: &Model, seeds: Option<&Path>, out: &mut dyn Write, emit: 
     let bias = Bias::smoothed(run.smoothing);
     let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, bias, seeds };
     let mut all: Vec<Cells> =
-        run.engines.iter().map(|_| Cells { counts: plan.zeros(), micros: plan.zeros(), lists: Vec::new() }).collect();
+        run.engines.iter().map(|_| Cells { counts: plan.zeros(), micros: plan.zeros() }).collect();
     let mut digest = Running::default();
     plan.each(|place, set| {
         let bench = Workbench::new(set, Traffic::Synthetic, None, place.seed, Scale::default())?;
         let built = run.engines.iter().map(|engine| anyhow::Ok((engine.name(), bench.build(engine)?)));
         let built = built.collect::<anyhow::Result<Vec<_>>>()?;
-        let lookups = bench.lookups(&built, run.batch, run.cold)?;
+        let lookups = bench.lookups(&built, &[run.batch])?;
         bench.add_to(&mut digest, &lookups.answers);
         for ((cells, (_, engine)), micros) in all.iter_mut().zip(&built).zip(&lookups.micros) {
             let (profile, size) = (place.profile, place.size);
             cells.counts[profile][size] += run.from.of(&engine.stats()) / run.lists as f64;
             cells.micros[profile][size] += micros / run.lists as f64;
-            let stats = engine.stats();
-            cells.lists.push((place.seed, size, [run.from.of(&stats), stats.total_bytes() as f64, *micros]));
         }
         Ok(())
     })?;
@@ -163,25 +148,25 @@ pub(super) fn run(run: &Model, seeds: Option<&Path>, out: &mut dyn Write, emit: 
         run.print(engine.name(), cells, line, out)?;
         lines.push(line);
     }
-    let cached = if run.cached.is_empty() { Vec::new() } else { run.cached_errors(&all, out)? };
     let digest = digest.finish();
     run.claims.iter().try_for_each(|about| {
         let meant = |engine: &Engine| about.engine.as_ref().is_none_or(|name| name == engine.name());
         let meant: Vec<usize> = (0..all.len()).filter(|&at| meant(&run.engines[at])).collect();
         ensure!(!meant.is_empty(), "claim `{}`: there is no such engine", about.id);
-        let has_form = !matches!(about.of, Of::Cached) || !cached.is_empty();
-        ensure!(has_form, "claim `{}`: the second form needs `cached`", about.id);
-        let errors = meant.into_iter().map(|at| {
-            let points = run.points(&all[at], false);
-            let errors = points.iter().map(|point| error(lines[at].at(point.0), point.1).abs());
-            match about.of {
-                Of::Mean => mean(errors),
-                Of::Most => errors.fold(0.0, f64::max),
-                Of::Cached => cached[at],
-            }
-        });
-        let measured = Measured::Numbers(errors.collect());
-        emit(Outcome::exact(&about.id, measured, &digest))
+        // Of predictions by times that are others by a factor: those of the sizes that the line is fitted to.
+        let measured = |by: f64| {
+            let errors = meant.iter().map(|&at| {
+                let points = run.points(&all[at], false);
+                let errors = points.iter().map(|point| error(lines[at].at(point.0) * by, point.1).abs());
+                match about.of {
+                    Of::Mean => mean(errors),
+                    Of::Most => errors.fold(0.0, f64::max),
+                }
+            });
+            Measured::Numbers(errors.collect())
+        };
+        let nearby = NEARBY.map(|factor| (measured(factor), Reach::Whole)).into();
+        emit(Outcome { nearby, ..Outcome::exact(&about.id, measured(1.0), &digest) })
     })
 }
 
@@ -195,36 +180,6 @@ impl Model {
     fn points(&self, cells: &Cells, fitted: bool) -> Vec<(f64, f64)> {
         let sizes = (0..self.sizes.len()).filter(|&size| self.fitted.contains(&self.sizes[size]) == fitted);
         sizes.flat_map(|size| cells.of_size(size)).collect()
-    }
-
-    /// Fits the second form for each engine, prints it, and returns its largest error on the lists it was not fitted
-    /// to.
-    fn cached_errors(&self, all: &[Cells], out: &mut dyn Write) -> anyhow::Result<Vec<f64>> {
-        let is_known = self.cached.iter().all(|size| self.sizes.contains(size));
-        ensure!(is_known && self.lists > 1, "`cached`: expected some of the sizes, and two lists at least");
-        let cache = footprint::effective_cache();
-        writeln!(out, "effective cache: {:.1} MiB, by reads of rows in footprints of several sizes", cache / MIB)?;
-        let mut most = Vec::new();
-        for (engine, cells) in self.engines.iter().zip(all) {
-            let is_fitted = |size: usize| self.cached.contains(&self.sizes[size]);
-            let lists = cells.lists.iter();
-            let fitted = lists.clone().filter(|(seed, size, _)| *seed == 1 && is_fitted(*size));
-            let form = Cached::fit(cache, &fitted.map(|(_, _, point)| *point).collect::<Vec<_>>());
-            let form = form.with_context(|| engine.name().to_owned())?;
-            let head = ["rules", "MiB", "measured, us", "predicted, us", "error, %"];
-            let mut table = table(head);
-            let mut largest = 0.0f64;
-            for (_, size, point) in lists.filter(|(seed, size, _)| *seed > 1 && !is_fitted(*size)) {
-                let [_, bytes, micros] = *point;
-                let error = error(form.at(*point), micros);
-                largest = largest.max(error.abs());
-                let numbers = [bytes / MIB, micros, form.at(*point), error].map(|number| format!("{number:.3}"));
-                table.add_row([self.sizes[*size].to_string()].into_iter().chain(numbers));
-            }
-            writeln!(out, "{}, with the effective cache, on other lists:\n{table}", engine.name())?;
-            most.push(largest);
-        }
-        Ok(most)
     }
 
     fn print(&self, engine: &str, cells: &Cells, line: Line, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -251,53 +206,6 @@ impl Model {
     }
 }
 
-/// Second form: each counted item costs more, in proportion to the share of the bytes outside the cache.
-///
-/// The time is `base + each · count + missed · count · max(0, 1 − cache / bytes)`.
-#[derive(Clone, Copy, Debug)]
-struct Cached {
-    cache: f64,
-    factors: [f64; 3],
-}
-
-impl Cached {
-    /// Fits the factors to counts, bytes and times by least squares.
-    ///
-    /// # Errors
-    ///
-    /// If they do not determine three factors.
-    fn fit(cache: f64, points: &[[f64; 3]]) -> anyhow::Result<Self> {
-        let mut rows = [[0.0; 4]; 3];
-        for point in points {
-            let terms = Self::terms(cache, *point);
-            for (row, term) in rows.iter_mut().zip(terms) {
-                let with = terms.into_iter().chain([point[2]]);
-                row.iter_mut().zip(with).for_each(|(sum, other)| *sum += term * other);
-            }
-        }
-        // Gaussian elimination with the largest pivot.
-        for at in 0..3 {
-            let pivot = (at..3).max_by(|&a, &b| rows[a][at].abs().total_cmp(&rows[b][at].abs())).unwrap_or(at);
-            rows.swap(at, pivot);
-            let own = rows[at];
-            ensure!(own[at].abs() > 1e-9, "the second form needs lists of several sizes, on both sides of the cache");
-            for (_, row) in rows.iter_mut().enumerate().filter(|(other, _)| *other != at) {
-                let share = row[at] / own[at];
-                row.iter_mut().zip(own).for_each(|(sum, own)| *sum -= share * own);
-            }
-        }
-        Ok(Self { cache, factors: [0, 1, 2].map(|at| rows[at][3] / rows[at][at]) })
-    }
-
-    fn terms(cache: f64, [count, bytes, _]: [f64; 3]) -> [f64; 3] {
-        [1.0, count, count * (1.0 - cache / bytes).max(0.0)]
-    }
-
-    fn at(&self, point: [f64; 3]) -> f64 {
-        Self::terms(self.cache, point).iter().zip(self.factors).map(|(term, factor)| term * factor).sum()
-    }
-}
-
 impl Cells {
     fn of_size(&self, size: usize) -> impl Iterator<Item = (f64, f64)> {
         self.counts.iter().zip(&self.micros).map(move |(counts, micros)| (counts[size], micros[size]))
@@ -316,15 +224,6 @@ mod tests {
         assert!(error(line.at(10.0), 23.0).abs() < 1e-9);
         assert!((error(line.at(10.0), 20.0) - 15.0).abs() < 1e-9, "23 is 15 % more than 20");
         assert!(Line::fit(&[(2.0, 5.0), (2.0, 9.0)]).is_err());
-    }
-
-    #[test]
-    fn the_second_form_predicts_what_it_is_made_of() {
-        let time = |count: f64, bytes: f64| 2.0 + 3.0 * count + 5.0 * count * (1.0 - 8.0 / bytes).max(0.0);
-        let points = [(1.0, 4.0), (2.0, 8.0), (4.0, 16.0), (8.0, 64.0)].map(|(c, bytes)| [c, bytes, time(c, bytes)]);
-        let form = Cached::fit(8.0, &points).expect("a form");
-        assert!((form.at([16.0, 32.0, 0.0]) - time(16.0, 32.0)).abs() < 1e-9, "{form:?}");
-        assert!(Cached::fit(8.0, &points[..2]).is_err() && Cached::fit(99.0, &points).is_err());
     }
 
     fn model(lines: &str) -> anyhow::Result<(String, Vec<Outcome>)> {

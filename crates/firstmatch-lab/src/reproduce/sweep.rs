@@ -23,7 +23,7 @@ pub(super) struct Sweep {
     lists: u64,
     #[serde(default)]
     smoothing: u8,
-    /// Name of the value in the configurations.
+    /// Name of the value in the configurations, or [`BATCH`].
     key: String,
     /// Numbers that it takes, in ascending order.
     values: Vec<toml::Value>,
@@ -32,9 +32,6 @@ pub(super) struct Sweep {
     /// Number of keys per call.
     #[serde(default = "one")]
     batch: usize,
-    /// Whether each pass gets a new scratch.
-    #[serde(default)]
-    cold: bool,
     engines: Vec<Engine>,
     pub(super) claims: Vec<About>,
 }
@@ -42,6 +39,9 @@ pub(super) struct Sweep {
 fn one() -> usize {
     1
 }
+
+/// Key whose value is the number of keys per call.
+const BATCH: &str = "batch";
 
 /// Subject of a claim about the times of lookups; there is a number for each engine.
 #[derive(Debug, Deserialize)]
@@ -52,6 +52,8 @@ pub(super) struct About {
     /// For each engine, the value whose cost is measured.
     #[serde(default)]
     fixed: Vec<f64>,
+    /// Millions of packets a second that are to be reached.
+    limit: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -59,6 +61,18 @@ pub(super) struct About {
 enum Of {
     /// Value with the best mean.
     Best,
+    /// The same among the smallest sets and among the largest, engine by engine.
+    Sizes,
+    /// Largest error, in per cent, of a straight line for the time of as many packets as the value says.
+    ///
+    /// The line goes through the two values `fixed`, and the packets are those in flight, so that this is their latency.
+    Line,
+    /// Rate of the first engine with the value `fixed` over that with the least value.
+    Gain,
+    /// Millions of packets a second of the first engine with the least value, for each size.
+    Rates,
+    /// Least value with which the first engine reaches the `limit`, for each size.
+    Reaches,
     /// The most per cent by which the value `fixed` exceeds the best value of a profile.
     Cost,
     /// Least value at which the first engine is slower than the second.
@@ -99,9 +113,13 @@ pub(super) fn run(run: &Sweep, seeds: Option<&Path>, out: &mut dyn Write, emit: 
     let mut digest = Running::default();
     let with = |engine: &Engine, value: &toml::Value| {
         let mut engine = engine.clone();
-        engine.config.insert(run.key.clone(), value.clone());
+        if run.key != BATCH {
+            engine.config.insert(run.key.clone(), value.clone());
+        }
         engine
     };
+    let batches =
+        if run.key == BATCH { grid.values.iter().map(|&value| value as usize).collect() } else { vec![run.batch] };
     // By engine, then by value.
     let all: Vec<Engine> =
         run.engines.iter().flat_map(|engine| run.values.iter().map(move |value| with(engine, value))).collect();
@@ -109,7 +127,7 @@ pub(super) fn run(run: &Sweep, seeds: Option<&Path>, out: &mut dyn Write, emit: 
         let bench = Workbench::new(set, Traffic::Synthetic, None, place.seed, Scale::default())?;
         let built = all.iter().map(|engine| anyhow::Ok((engine.name(), bench.build(engine)?)));
         let built = built.collect::<anyhow::Result<Vec<_>>>()?;
-        let lookups = bench.lookups(&built, run.batch, run.cold)?;
+        let lookups = bench.lookups(&built, &batches)?;
         bench.add_to(&mut digest, &lookups.answers);
         for (index, (_, engine)) in built.iter().enumerate() {
             let (e, v) = (index / run.values.len(), index % run.values.len());
@@ -185,17 +203,51 @@ impl<'a> Grid<'a> {
 
     fn about(&self, about: &About) -> anyhow::Result<(Measured, Reach)> {
         ensure!(
-            (about.of == Of::Cost) != about.fixed.is_empty(),
-            "a cost needs the value `fixed` of each engine, nothing else takes it"
+            matches!(about.of, Of::Cost | Of::Line | Of::Gain) != about.fixed.is_empty(),
+            "a cost needs the value `fixed` of each engine, a gain one and a line two; nothing else takes it"
         );
         let least = |figures: &[f64]| (0..figures.len()).min_by(|&a, &b| figures[a].total_cmp(&figures[b]));
         let means: Vec<Vec<f64>> =
             self.cells.iter().map(|cells| cells.iter().map(|cell| overall(&cell.micros)).collect()).collect();
+        let rate = |v: usize, s: usize| 1.0 / mean(self.cells[0][v].micros.iter().map(|sizes| sizes[s]));
         let (numbers, reach) = match about.of {
             Of::Best => {
                 let best: Vec<usize> = means.iter().filter_map(|means| least(means)).collect();
                 let edge = best.iter().any(|&index| self.is_edge(index));
                 (best.iter().map(|&v| self.values[v]).collect(), if edge { Reach::Edge } else { Reach::Whole })
+            }
+            Of::Sizes => {
+                let at = |cells: &Vec<Cell>, size: usize| {
+                    let of = |cell: &Cell| mean(cell.micros.iter().map(|sizes| sizes[size]));
+                    least(&cells.iter().map(of).collect::<Vec<_>>())
+                };
+                let ends = [0, self.run.sizes.len() - 1];
+                let best: Vec<usize> =
+                    self.cells.iter().flat_map(|cells| ends.map(|size| at(cells, size))).flatten().collect();
+                let edge = best.iter().any(|&index| self.is_edge(index));
+                (best.iter().map(|&v| self.values[v]).collect(), if edge { Reach::Edge } else { Reach::Whole })
+            }
+            Of::Gain => {
+                let place = self.values.iter().position(|value| *value == about.fixed[0]);
+                let place = place.context("`fixed` is none of the values")?;
+                (vec![means[0][0] / means[0][place]], Reach::Whole)
+            }
+            Of::Rates => ((0..self.run.sizes.len()).map(|s| rate(0, s)).collect(), Reach::Whole),
+            Of::Reaches => {
+                let limit = about.limit.context("expected a `limit`")?;
+                let first = |s: usize| self.values.iter().enumerate().find(|&(v, _)| rate(v, s) >= limit);
+                let found = (0..self.run.sizes.len()).map(|s| first(s).map_or(f64::NAN, |(_, &value)| value));
+                (found.collect(), Reach::Whole)
+            }
+            Of::Line => {
+                let points: Vec<(f64, f64)> =
+                    self.values.iter().zip(&means[0]).map(|(&value, micros)| (value, value * micros)).collect();
+                let (known, others): (Vec<(f64, f64)>, Vec<(f64, f64)>) =
+                    points.iter().copied().partition(|point| about.fixed.contains(&point.0));
+                let [first, second] = known[..] else { bail!("`fixed`: expected two of the values") };
+                let each = (second.1 - first.1) / (second.0 - first.0);
+                let error = |point: &(f64, f64)| ((first.1 + each * (point.0 - first.0)) / point.1 - 1.0).abs() * 100.0;
+                (vec![others.iter().map(error).fold(0.0, f64::max)], Reach::Whole)
             }
             Of::Cost => {
                 ensure!(about.fixed.len() == self.cells.len(), "`fixed`: expected a value for each engine");
@@ -286,7 +338,18 @@ mod tests {
         assert_eq!(crossover("least = 1", [last, first]), (vec![1.0], Reach::Whole));
         assert!(crossover("", [inside, inside]).0[0].is_nan(), "none is slower");
 
+        // Packets in flight take 2, 4 and 16 us: a line through the last two is at 1 where 2 was measured.
+        let times = [[2.0, 2.0], [1.0, 1.0], [1.0, 1.0]];
+        assert_eq!(about("", [times, times], "of = 'line'\nfixed = [4, 16]").expect("an error").0, [50.0]);
+        assert_eq!(about("", [times, times], "of = 'gain'\nfixed = [16]").expect("a gain").0, [2.0]);
+        assert_eq!(about("", [times, times], "of = 'reaches'\nlimit = 1.0").expect("a value").0, [4.0]);
+        assert_eq!(about("", [times, times], "of = 'rates'").expect("a rate").0, [0.5]);
+        assert!(about("", [times, times], "of = 'reaches'\nlimit = 3").expect("none").0[0].is_nan());
+        assert_eq!(about("", [inside, last], "of = 'sizes'").expect("values").0, [4.0, 4.0, 16.0, 16.0]);
+
         for (claim, expected) in [
+            ("of = 'reaches'", "expected a `limit`"),
+            ("of = 'line'\nfixed = [1]", "expected two of the values"),
             ("of = 'cost'", "needs the value `fixed`"),
             ("of = 'best'\nfixed = [1, 1]", "nothing else takes it"),
             ("of = 'cost'\nfixed = [1]", "a value for each engine"),

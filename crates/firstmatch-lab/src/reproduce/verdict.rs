@@ -12,7 +12,7 @@ pub(crate) enum Verdict {
     Stated,
     /// The optimum lies on the edge of the grid, or the verdict turns within the noise.
     Undecided,
-    /// No experiment measures the claim.
+    /// No experiment measures the claim, and no test shows it.
     NotRun,
 }
 
@@ -27,6 +27,15 @@ impl Verdict {
         let verdict = Self::by(claim, &outcome.measured, outcome.reach);
         let is_stable = outcome.nearby.iter().all(|(measured, reach)| Self::by(claim, measured, *reach) == verdict);
         if is_stable { verdict } else { Self::Undecided }
+    }
+
+    /// Returns the verdict on a claim that no experiment measures.
+    pub(super) fn without_run(claim: &Claim) -> Self {
+        match (&claim.tested, &claim.reason) {
+            (None, _) => Self::NotRun,
+            (Some(_), None) => Self::Holds,
+            (Some(_), Some(_)) => Self::Fails,
+        }
     }
 
     fn by(claim: &Claim, measured: &Measured, reach: Reach) -> Self {

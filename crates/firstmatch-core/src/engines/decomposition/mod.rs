@@ -60,6 +60,8 @@
 //!
 //! # Deviations
 //! - Regions of a rule that form a product of sets share one bit.
+//! - The paper's range trees are binary. Ours have 16 or 8 starts a node also in [`Config::paper`], so that 1,024
+//!   starts take three levels in place of eleven; a level compares all starts of a node at once.
 //! - A value that is not in a hash table has the vector of the rules that leave the field open, and an absent value is
 //!   a value like any other.
 //! - Where a rule leaves a leading field of a group open, the paper's cross product explodes. Such a group is searched
