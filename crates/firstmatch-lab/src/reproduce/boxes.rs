@@ -51,7 +51,9 @@ pub(super) struct About {
 enum Of {
     /// Per cent of the second half of the packets that hit, for each number of boxes: the mean over all sets.
     Hits,
-    /// Median of these over all sets, with the first number of boxes.
+    /// The rest of 100 per cent, for each number of boxes.
+    Misses,
+    /// Median of the hits over all sets, with the first number of boxes.
     Median,
     /// Whether more packets of the smallest sets hit than of the largest, profile by profile.
     Falls,
@@ -208,6 +210,7 @@ impl Boxes {
     fn measured(&self, of: Of, cells: &[Vec<Vec<Cell>>]) -> anyhow::Result<Measured> {
         let each = |boxes: usize, get: fn(&Cell) -> f64| cells[boxes].iter().flatten().map(get);
         let hits = || each(0, |cell| cell.hits);
+        let by_boxes = |get| Measured::Numbers((0..cells.len()).map(|boxes| mean(each(boxes, get))).collect());
         let ends = |get| {
             let (least, most) = (each(0, get).fold(f64::INFINITY, f64::min), each(0, get).fold(0.0, f64::max));
             Measured::Numbers(vec![least, most])
@@ -216,7 +219,8 @@ impl Boxes {
             Measured::Numbers(cells[0].iter().flatten().flat_map(|cell| of(cell.sampled)).collect())
         };
         Ok(match of {
-            Of::Hits => Measured::Numbers((0..cells.len()).map(|boxes| mean(each(boxes, |cell| cell.hits))).collect()),
+            Of::Hits => by_boxes(|cell| cell.hits),
+            Of::Misses => by_boxes(|cell| 100.0 - cell.hits),
             Of::Median => {
                 let mut all: Vec<f64> = hits().collect();
                 all.sort_unstable_by(f64::total_cmp);

@@ -131,6 +131,8 @@ enum Of {
     Nanos,
     /// The same of the stage of boxes of each plane in Storm's form.
     Cache,
+    /// Nanoseconds per packet of one worker of each of the two stages, as they were measured.
+    Stages,
     /// Milliseconds until the last loss after a cold start of each plane in Storm's form.
     WarmUp,
     /// Partition of the first plane at the end of that, with an updater, for the largest set.
@@ -174,10 +176,10 @@ struct Found {
     storm: Option<StormFound>,
 }
 
-/// Nanoseconds from packet to packet of the stage of boxes, milliseconds of the warm-up, and workers at its end.
+/// Nanoseconds a packet of one worker of each stage, milliseconds of the warm-up, and workers at its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct StormFound {
-    cache: f64,
+    stages: [f64; 2],
     warm_up: f64,
     last: [usize; 2],
 }
@@ -331,14 +333,13 @@ impl Bench<'_> {
         let stages = times.stages();
         let high = (stages.mpps(partition) * 1.5e6) as u64;
         let found = highest(high, |rate, nanos| simulate(&times.model(&costs, plane.assignment(), rate, false), nanos));
-        let cache = stages.cache / partition.cache as f64;
         Ok(Found {
             name: plane.name.clone(),
             workers: plane.workers.clone(),
             cores: plane.cores.unwrap_or_else(|| plane.threads()),
             mpps: found,
             is_projected: true,
-            storm: Some(StormFound { cache, warm_up: 0.0, last: [0; 2] }),
+            storm: Some(StormFound { stages: [stages.cache, stages.full], warm_up: 0.0, last: [0; 2] }),
             ..Found::default()
         })
     }
@@ -381,6 +382,7 @@ fn nearby(all: &[Vec<Found>]) -> impl Iterator<Item = Vec<Vec<Found>>> {
         let mut other = all.to_vec();
         for sizes in &mut other {
             sizes[at].mpps *= factor;
+            sizes[at].simulated.iter_mut().for_each(|mpps| *mpps *= factor);
             if let Some(storm) = &mut sizes[at].storm {
                 storm.warm_up *= factor;
             }
@@ -515,10 +517,13 @@ impl Rate {
         let sizes = self.sizes.iter().zip(all).filter(|(size, _)| about.rules.is_none_or(|only| only == **size));
         let found: Vec<&Found> = sizes.flat_map(|(_, all)| places.iter().map(|&at| &all[at])).collect();
         ensure!(!found.is_empty(), "there is no set of this size");
-        let ratios = || found.chunks(2).map(|pair| pair[0].mpps / pair[1].mpps);
-        let storm = |number: fn(StormFound) -> f64| -> anyhow::Result<Vec<f64>> {
-            let all = found.iter().map(|found| found.storm.map(number));
-            all.collect::<Option<_>>().context("expected planes in Storm's form")
+        // Both rates of a ratio are measured, or both are simulated, because the simulation has an error of its own.
+        let is_projected = found.iter().any(|found| found.is_projected);
+        let rate = |found: &Found| found.simulated.filter(|_| is_projected).unwrap_or(found.mpps);
+        let ratios = || found.chunks(2).map(|pair| rate(pair[0]) / rate(pair[1]));
+        let storm = |numbers: fn(&Found, StormFound) -> Vec<f64>| -> anyhow::Result<Vec<f64>> {
+            let all = found.iter().map(|found| found.storm.map(|storm| numbers(found, storm)));
+            Ok(all.collect::<Option<Vec<_>>>().context("expected planes in Storm's form")?.concat())
         };
         let mut numbers: Vec<f64> = match about.of {
             Of::Mpps => found.iter().map(|found| found.mpps).collect(),
@@ -526,8 +531,9 @@ impl Rate {
             Of::Ratio => ratios().collect(),
             Of::Percent => ratios().map(|ratio| (ratio - 1.0) * 100.0).collect(),
             Of::Nanos => found.iter().map(|found| 1e3 / found.mpps).collect(),
-            Of::Cache => storm(|storm| storm.cache)?,
-            Of::WarmUp => storm(|storm| storm.warm_up)?,
+            Of::Cache => storm(|found, storm| vec![storm.stages[0] / found.workers[0] as f64])?,
+            Of::Stages => return Ok(Measured::Numbers(storm(|_, storm| storm.stages.to_vec())?)),
+            Of::WarmUp => storm(|_, storm| vec![storm.warm_up])?,
             Of::Partition => {
                 let last = found[found.len() - count].storm.context("expected a plane in Storm's form")?.last;
                 return Ok(Measured::Text(format!("{}-{}-1", last[0], last[1])));
@@ -538,7 +544,6 @@ impl Rate {
             numbers.sort_unstable_by(f64::total_cmp);
             numbers = vec![numbers[0], numbers[numbers.len() - 1]];
         }
-        let is_projected = found.iter().any(|found| found.is_projected);
         Ok(if is_projected { Measured::Projected(numbers) } else { Measured::Numbers(numbers) })
     }
 }

@@ -96,7 +96,7 @@ fn storm_is_projected_from_its_stages() {
     let planes = plane("fixed", "workers = [2, 1]") + &plane("moving", "workers = [4, 2]\nwhen_full = [2, 4]");
     let copies = "[[planes]]\nname = 'copies'\nform = 'replicated'\nworkers = [8]\ncores = 10000
 engine = { engine = 'hypercuts' }\n";
-    let claims = ["mpps", "nanos", "cache", "warm_up", "partition"];
+    let claims = ["mpps", "nanos", "cache", "warm_up", "partition", "stages"];
     let of = |of: &&str| format!("[[claims]]\nid = '{of}'\nof = '{of}'\nplanes = ['moving', 'fixed']\n");
     let ends = "[[claims]]\nid = 'ends'\nof = 'mpps'\nplanes = ['moving']\nrules = 40\nscale = 2.0\nends = true\n";
     let claims: String = claims.iter().map(of).collect::<String>() + ends;
@@ -104,7 +104,7 @@ engine = { engine = 'hypercuts' }\n";
         "profile = 'acl1'\nsizes = [40, 60]\nseconds = 0.005\nzipf = 2.0\nis_split = true\n{planes}{copies}{claims}"
     );
     let (_, found) = ran(run, &text).expect("a run");
-    let projected = [0, 1, 2, 3, 5].map(|at| &found[at]);
+    let projected = [0, 1, 2, 3, 6].map(|at| &found[at]);
     assert!(projected.iter().all(|outcome| matches!(outcome.measured, Measured::Projected(_))), "{found:?}");
     let [mpps, nanos, cache, warm_up, ends] = projected.map(numbers);
     for (mpps, nanos) in mpps.iter().zip(nanos) {
@@ -112,6 +112,7 @@ engine = { engine = 'hypercuts' }\n";
         assert!(*mpps == 0.0 || (mpps * nanos / 1e3 - 1.0).abs() < 1e-9, "{found:?}");
     }
     assert!((cache[1] / cache[0] - 2.0).abs() < 1e-9 && nanos[1] >= 0.9 * cache[1], "{found:?}");
+    assert!(numbers(&found[5])[1] == numbers(&found[5])[3] && numbers(&found[5])[0] == 4.0 * cache[0], "{found:?}");
     assert!(warm_up.len() == 4 && warm_up.iter().all(|ms| *ms >= 0.0), "{found:?}");
     assert!(
         matches!(&found[4].measured, Measured::Text(text) if ["4-2-1", "2-4-1"].contains(&text.as_str())),
