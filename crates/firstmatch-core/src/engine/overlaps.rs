@@ -9,7 +9,7 @@ use crate::rule::{Match, Region};
 ///
 /// A search for overlapping regions passes it to its caller with each region found. The caller may shrink the box and
 /// lower the bound, so that the rest of the search finds less.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Probe {
     /// Smallest value of each key word.
     pub lo: Vec<u32>,
@@ -21,6 +21,8 @@ pub struct Probe {
     ///
     /// If eight are tested at once, all eight count.
     pub tested: u64,
+    /// Number of nodes that searches have visited so far, in a tree.
+    pub visited: u64,
     /// Bitmap of the ranks of visited regions, for searches that meet a region more than once.
     pub(crate) seen: Vec<u64>,
     /// Bounds and masks of the current region.
@@ -32,7 +34,7 @@ pub struct Probe {
 impl Probe {
     /// Builds a probe for the box of these bounds, without a bound on priorities.
     pub fn new(lo: &[u32], hi: &[u32]) -> Self {
-        Self { lo: lo.to_vec(), hi: hi.to_vec(), below: None, tested: 0, seen: Vec::new(), row: Vec::new(), slot: None }
+        Self { lo: lo.to_vec(), hi: hi.to_vec(), below: None, tested: 0, visited: 0, ..Self::default() }
     }
 
     /// Whether a region of this priority is still to be found.

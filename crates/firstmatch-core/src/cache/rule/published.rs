@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::boxes::{Boxes, CHUNK, Found};
 use super::config::Config;
-use super::rules::Rules;
+use super::rules;
 use super::updater::Updater;
 use crate::engine::{Classifier, Match, Overlaps, Scratch};
 use crate::error::BuildError;
@@ -28,6 +28,15 @@ impl AnswerBoxes {
     #[inline]
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// Returns the number of boxes that a key is compared with one by one, the heaviest first, and whether the last of
+    /// them holds it.
+    ///
+    /// For a key in none, copies of the last box in its block count, too.
+    pub fn compared(&self, key: &[u32]) -> (usize, bool) {
+        let position = self.boxes.position(key);
+        (position.map_or(self.boxes.len(), |at| at + 1), position.is_some())
     }
 
     /// Improves the matches of keys that lie in a box, and returns the indices of all other keys, in order.
@@ -136,7 +145,7 @@ impl Search<'_> {
 /// ```
 pub struct BoxUpdater {
     engine: Arc<dyn Classifier>,
-    rules: Rules,
+    rules: Arc<dyn Overlaps>,
     config: Config,
     level: Level,
     scratch: Scratch,
@@ -152,12 +161,13 @@ impl fmt::Debug for BoxUpdater {
 }
 
 impl BoxUpdater {
-    /// Builds an updater of boxes for `engine`, with a list of the regions of its rules, which must not change.
+    /// Builds an updater of boxes for `engine`, with the search of its rules that `config` asks for. They must not
+    /// change.
     ///
     /// # Errors
-    /// If the list would exceed the budget, or this machine lacks the forced instruction set.
+    /// If the search would exceed the budget, or this machine lacks the forced instruction set.
     pub fn over(engine: Arc<dyn Classifier>, rules: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        Self::with(engine, Rules::list(rules, config)?, config)
+        Self::new(engine, rules::search(rules, config)?, config)
     }
 
     /// Builds an updater of boxes for `engine`, proved by `rules`, which must always be those of the engine's version.
@@ -165,12 +175,8 @@ impl BoxUpdater {
     /// # Errors
     /// If this machine lacks the forced instruction set.
     pub fn new(engine: Arc<dyn Classifier>, rules: Arc<dyn Overlaps>, config: &Config) -> Result<Self, BuildError> {
-        Self::with(engine, Rules::Shared(rules), config)
-    }
-
-    fn with(engine: Arc<dyn Classifier>, rules: Rules, config: &Config) -> Result<Self, BuildError> {
         let mut updater = Updater::new(config, engine.schema().words().len());
-        updater.prepare(rules.overlaps());
+        updater.prepare(&*rules);
         let (level, scratch, version) = (Level::choose(config.simd)?, engine.scratch(), engine.version());
         Ok(Self { engine, rules, config: config.clone(), level, scratch, version, updater })
     }
@@ -192,7 +198,7 @@ impl BoxUpdater {
     /// # Panics
     /// If there is no key, or it is not of the classifier's schema.
     pub fn sample(&mut self, keys: Keys<'_>) -> bool {
-        let (engine, rules) = (&self.engine, self.rules.overlaps());
+        let (engine, rules) = (&self.engine, &*self.rules);
         let version = engine.version();
         if version != self.version {
             self.version = version;
@@ -218,5 +224,15 @@ impl BoxUpdater {
     /// Returns the number of samples that were taken.
     pub fn samples(&self) -> u64 {
         self.updater.samples()
+    }
+
+    /// Returns the number of boxes with a sample in the window.
+    pub fn evolving(&self) -> usize {
+        self.updater.evolving()
+    }
+
+    /// Returns the numbers of nodes that were visited and of regions that were tested for boxes so far.
+    pub fn proved_by(&self) -> [u64; 2] {
+        self.updater.proved_by()
     }
 }

@@ -246,12 +246,27 @@ fn places_behind_the_last_box_hold_nothing() {
 }
 
 /// Rules come and go between batches; no answer is of earlier rules.
+///
+/// A tree is built of all rules, and goes with the first change.
 #[test]
 fn boxes_of_other_rules_are_forgotten() {
+    for proof in [Proof::List, Proof::Tree] {
+        come_and_go(&Config { proof, growth: Growth::Grow, ..eager() });
+        come_and_go(&Config { proof, ..eager() });
+    }
+}
+
+fn come_and_go(config: &Config) {
     let (all, mut random) = (table_3(), Random(5));
-    let inner = TupleMerge::new(all.schema(), &tuple::Config::default()).expect("no budget");
-    let mut cache = RuleCache::over(inner, &Lowered::empty(all.schema()), &eager()).expect("no budget");
-    let (mut scratch, mut live) = (cache.scratch(), [false; 4]);
+    let mut inner = TupleMerge::new(all.schema(), &tuple::Config::default()).expect("no budget");
+    for (at, rule) in all.rules().iter().enumerate() {
+        let mut regions = Regions::new(2);
+        regions.push(all.regions().get(at));
+        inner.insert(*rule, &regions).expect("no budget");
+    }
+    let mut cache = RuleCache::over(inner, &all, config).expect("no budget");
+    assert_eq!(Engine::stats(&cache).bytes.iter().any(|(name, _)| *name == "tree"), config.proof == Proof::Tree);
+    let (mut scratch, mut live) = (cache.scratch(), [true; 4]);
     let mut hits = 0;
     for step in 0..400 {
         let at = random.below(4);
@@ -281,6 +296,7 @@ fn boxes_of_other_rules_are_forgotten() {
         hits += RuleCache::<TupleMerge>::counts(&scratch).lookups.hits - before;
     }
     assert!(hits > 1000, "{hits} hits");
+    assert!(Engine::stats(&cache).bytes.iter().all(|(name, _)| *name != "tree"));
 }
 
 /// A match to beat stays where nothing is better, and such a packet is no sample, because its own answer is unknown.
@@ -316,7 +332,7 @@ fn the_list_keeps_its_budget() {
     };
     let (needed, allowed) = build(0).expect_err("no room").bytes_needed().expect("bytes");
     let built = build(needed).expect("what it needs");
-    let Rules::Own(list) = &built.rules else { panic!("its own list") };
+    let Rules::Own(list, None) = &built.rules else { panic!("its own list") };
     assert_eq!((list.bytes(), allowed), (needed, 0));
     let error = build(needed - 1).expect_err("a byte less");
     assert_eq!(error.bytes_needed(), Some((needed, needed - 1)));
@@ -521,4 +537,35 @@ fn the_check_of_figure_5() {
         BoxCheck::of(&tree, &mut probe, is_own);
         assert_eq!(probe.tested, tested);
     }
+}
+
+/// Boxes of narrow rules meet few cells of the tree, where the list tests every region for each box.
+#[test]
+fn the_tree_tests_few_regions() {
+    let schema = Schema::new(None, ["a", "b"].map(|name| Field::new(name, 16, Kind::Range, None)).to_vec());
+    let mut random = Random(3);
+    let rules: Vec<_> = (0..1000)
+        .map(|_| {
+            let [a, b] = [(); 2].map(|()| random.below(65_000) as u128);
+            vec![(0, range(a, a + 300)), (1, range(b, b + 300))]
+        })
+        .collect();
+    let rules = set(&schema, rules);
+    let engine: Arc<dyn Classifier> = Arc::new(Linear::build(&rules, &linear::Config::default()).expect("no budget"));
+    let mut keys = KeyBuf::new(&schema);
+    for _ in 0..2000 {
+        let region = rules.regions().get(random.below(20));
+        let key: Vec<u32> = region.lo.iter().map(|lo| lo + random.below(300) as u32).collect();
+        keys.push()[..2].copy_from_slice(&key);
+    }
+    let ran = |proof| {
+        let config = Config { proof, ..Config::paper() };
+        let mut updater = BoxUpdater::over(Arc::clone(&engine), &rules, &config).expect("no budget");
+        let published = (0..2000).filter(|&at| updater.sample(keys.keys().slice(at, at + 1))).count();
+        assert!(published > 64);
+        (updater.evolving(), updater.proved_by())
+    };
+    let ((boxes, [no_node, by_list]), (same, [nodes, by_tree])) = (ran(Proof::List), ran(Proof::Tree));
+    assert!(boxes == same && no_node == 0 && nodes > 0, "{boxes} and {same} boxes, {nodes} nodes");
+    assert!(3 * (nodes + by_tree) < by_list, "{nodes} nodes and {by_tree} regions, {by_list} in a list");
 }

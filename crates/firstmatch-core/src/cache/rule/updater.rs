@@ -59,6 +59,11 @@ impl Updater {
         self.samples
     }
 
+    /// Returns the numbers of nodes that were visited and of regions that were tested so far.
+    pub(super) fn proved_by(&self) -> [u64; 2] {
+        [self.step.probe.visited, self.step.probe.tested]
+    }
+
     pub(super) fn evolving(&self) -> usize {
         self.boxes.by_age().len()
     }

@@ -41,6 +41,7 @@ impl Overlaps for CutTree {
             let mut walked = HashSet::new();
             while let Some(step) = steps.pop() {
                 let node = self.node(step.node);
+                probe.visited += 1;
                 // Merged children lead to the same nodes, and a leaf has the same list for any box.
                 let is_leaf = CutTree::cuts(node).next().is_none();
                 let bounds = if is_leaf { Default::default() } else { (step.lo.clone(), step.hi.clone()) };
