@@ -4,7 +4,6 @@
 //! when all its packets have come back, and every answer is compared with that of the engine alone.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
@@ -14,12 +13,11 @@ use firstmatch_core::engines::registry::{Entry, Settings};
 use firstmatch_core::engines::rfc::{self, Rfc};
 use firstmatch_core::rule::{Lowered, lower};
 use firstmatch_core::{Classifier, KeyBuf, Match};
-use firstmatch_net::plane::{Dispatch, Link, Message, Plane, PlaneBuilder};
+use firstmatch_net::plane::{Dispatch, Link, Plane, PlaneBuilder};
 use firstmatch_net::systems::pnpf::QueueController;
 use firstmatch_net::systems::rfc::Cut;
-use firstmatch_net::systems::shared::{self, SharedBoxes};
-use firstmatch_net::systems::storm::{self, Assignment, Partition, SplitMessage, StormPlan};
-use firstmatch_net::systems::{self, LookupMessage, LookupView, Step, chain, copies, pnpf};
+use firstmatch_net::systems::shared::SharedBoxes;
+use firstmatch_net::systems::{self, LookupView, Rows, Step, chain, pnpf};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
@@ -61,51 +59,6 @@ pub(super) struct StageReport {
     pub(super) name: String,
     pub(super) workers: usize,
     pub(super) packets: u64,
-}
-
-/// Packets of one family, with their answers so far.
-struct Rows {
-    /// Messages are dealt out by it.
-    number: u64,
-    keys: KeyBuf,
-    /// Number of the packet of each row.
-    places: Vec<u32>,
-    best: Vec<Option<Match>>,
-    words: Vec<u64>,
-}
-
-impl Message for Rows {
-    fn packets(&self) -> usize {
-        self.places.len()
-    }
-
-    fn flow(&self) -> u64 {
-        self.number
-    }
-}
-
-impl LookupMessage for Rows {
-    fn view(&mut self) -> LookupView<'_> {
-        LookupView { keys: self.keys.keys(), best: &mut self.best, words: &mut self.words }
-    }
-}
-
-impl SplitMessage for Rows {
-    fn empty(&self) -> Self {
-        let keys = KeyBuf::new(self.keys.schema());
-        Self { number: self.number, keys, places: Vec::new(), best: Vec::new(), words: Vec::new() }
-    }
-
-    fn split_off(&mut self, indices: &[u32], into: &mut Self) {
-        let whole = std::mem::replace(self, self.empty());
-        let mut indices = indices.iter().peekable();
-        for (at, (&place, &best)) in (0..).zip(whole.places.iter().zip(&whole.best)) {
-            let to = if indices.next_if(|index| **index == at).is_some() { &mut *into } else { &mut *self };
-            to.keys.push().copy_from_slice(whole.keys.keys().row(at as usize));
-            to.places.push(place);
-            to.best.push(best);
-        }
-    }
 }
 
 /// Running plane with what is read of it beside its counters.
@@ -200,15 +153,15 @@ impl Engines {
     ) -> anyhow::Result<SystemReport> {
         let (expected, alone_ns) = alone(&*self.whole(), keys, args.batch.into());
         let threads = threads(args, system, lowered)?;
-        let running = self.start(system, &threads, lowered)?;
+        let running = self.start(system, &threads, args.batch.into(), lowered)?;
         let packets = keys.len();
         let (mut walls, mut cpus, mut different) = (Vec::new(), Vec::new(), 0);
         for pass in 0..args.repeat.unwrap_or(1) {
             if pass > 0 && stopped() {
                 break;
             }
-            let messages = messages(keys, args.batch.into(), running.width);
-            let (wall, cpu, answers) = carry(&running.plane, messages, packets)?;
+            let messages = Rows::of(keys, args.batch.into(), running.width);
+            let (wall, cpu, answers) = carry(&running.plane, messages)?;
             walls.push(wall.as_nanos() as f64 / packets as f64);
             cpus.push(cpu.as_nanos() as f64 / packets as f64);
             different += answers.iter().zip(&expected).filter(|(one, other)| one != other).count() as u64;
@@ -244,10 +197,10 @@ impl Engines {
     }
 
     /// Starts the plane of a system.
-    fn start(&self, system: System, threads: &[usize], lowered: &Lowered) -> anyhow::Result<Running> {
+    fn start(&self, system: System, threads: &[usize], batch: usize, lowered: &Lowered) -> anyhow::Result<Running> {
         let mut builder = PlaneBuilder::new();
         let link = Link::new().dispatch(Dispatch::RoundRobin);
-        let (mut boxes, mut width, mut controlled) = (None, 0, None);
+        let (mut width, mut controlled) = (0, None);
         match (system, self) {
             (System::Pnpf, Self::Npf(engine)) => {
                 let mut config = pnpf::Config::paper();
@@ -272,22 +225,13 @@ impl Engines {
             }
             (System::Storm | System::Shared, _) => {
                 let updater = BoxUpdater::over(self.whole(), lowered, &rule::Config::default())?;
-                let shared = SharedBoxes::new(updater, threads[0]);
-                if system == System::Storm {
-                    let mut plan = StormPlan::new(Assignment::Static(Partition::new(threads[0], threads[1])));
-                    plan.pause = PAUSE;
-                    let stages = storm::stages(&mut builder, &shared, &copies::whole(self.whole()), &plan);
-                    builder.enter(stages.cache, link);
-                } else {
-                    let stages = chain(&mut builder, &[shared::step(&shared)], &threads[..1], link);
-                    builder.enter(stages[0], link).leave(stages[0], link);
-                    shared::updater(&mut builder, &shared, PAUSE);
-                }
-                boxes = Some(shared);
+                let boxes = SharedBoxes::new(updater, threads[0]);
+                let plane = Rows::plane(self.whole(), Some(&boxes), &threads[..threads.len() - 1], batch, PAUSE)?;
+                return Ok(Running { plane, boxes: Some(boxes), width });
             }
             _ => {
-                let stages = chain(&mut builder, &[copies::whole(self.whole())], threads, link);
-                builder.enter(stages[0], link).leave(stages[0], link);
+                let plane = Rows::plane(self.whole(), None, threads, batch, PAUSE)?;
+                return Ok(Running { plane, boxes: None, width });
             }
         }
         let mut plane = builder.start()?;
@@ -295,7 +239,7 @@ impl Engines {
             let controller = QueueController::start(&stages, config.scaling, plane.control());
             plane.control_by(config.period, controller)?;
         }
-        Ok(Running { plane, boxes, width })
+        Ok(Running { plane, boxes: None, width })
     }
 }
 
@@ -336,42 +280,15 @@ fn alone(engine: &dyn Classifier, keys: &KeyBuf, batch: usize) -> (Vec<Option<Ma
     (answers, nanos)
 }
 
-/// Returns the packets as messages of at most `batch` packets, with `width` words for each.
-fn messages(keys: &KeyBuf, batch: usize, width: usize) -> Vec<Rows> {
-    let rows = |(number, from): (u64, usize)| {
-        let to = keys.len().min(from + batch);
-        let mut own = KeyBuf::new(keys.schema());
-        own.reserve(to - from);
-        (from..to).for_each(|row| own.push().copy_from_slice(keys.keys().row(row)));
-        let (best, words) = (vec![None; to - from], vec![0; (to - from) * width]);
-        Rows { number, keys: own, places: (from as u32..to as u32).collect(), best, words }
-    };
-    (0..).zip((0..keys.len()).step_by(batch)).map(rows).collect()
-}
-
 /// Sends all messages through a plane; returns the time until all packets have come back, the CPU time of all threads
 /// and the answers.
-fn carry(
-    plane: &Plane<Rows>,
-    messages: Vec<Rows>,
-    packets: usize,
-) -> anyhow::Result<(Duration, Duration, Vec<Option<Match>>)> {
-    let (mut answers, mut came) = (vec![None; packets], 0);
+fn carry(plane: &Plane<Rows>, messages: Vec<Rows>) -> anyhow::Result<(Duration, Duration, Vec<Option<Match>>)> {
     let (start, cpu) = (Instant::now(), process_time());
-    thread::scope(|scope| {
-        scope.spawn(|| messages.into_iter().all(|message| plane.send(message).is_ok()));
-        while came < packets {
-            let Some(rows) = plane.recv() else { break };
-            rows.places.iter().zip(&rows.best).for_each(|(&place, best)| answers[place as usize] = *best);
-            came += rows.places.len();
-        }
-    });
+    let answers = Rows::carry(plane, messages);
     let (wall, cpu) = (start.elapsed(), process_time().saturating_sub(cpu));
-    match plane.fault() {
-        Some(fault) => Err(anyhow!(fault)),
-        None if came < packets => bail!("the plane ended after {came} of {packets} packets"),
-        None => Ok((wall, cpu, answers)),
-    }
+    let answers =
+        answers.map_err(|fault| fault.map_or_else(|| anyhow!("the plane ended early"), |fault| anyhow!(fault)))?;
+    Ok((wall, cpu, answers))
 }
 
 /// Returns the CPU time of all threads of this process.

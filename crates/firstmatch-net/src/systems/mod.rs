@@ -89,9 +89,11 @@ pub mod fields;
 pub mod parts;
 pub mod pnpf;
 pub mod rfc;
+mod rows;
 pub mod shared;
 mod step;
 pub mod storm;
 pub mod verdict;
 
+pub use rows::Rows;
 pub use step::{LookupMessage, LookupView, Step, StepWork, chain};

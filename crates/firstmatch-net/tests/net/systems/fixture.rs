@@ -7,59 +7,13 @@ use firstmatch_core::engines::registry::{ENGINES, Settings};
 use firstmatch_core::rule::{ExpansionLimits, FieldValues, Lowered, RuleSet, first_match, lower};
 use firstmatch_core::{Classifier, KeyBuf, Match, Schema};
 use firstmatch_net::plane::{FlowHash, Link, Message, PlaneBuilder, ResultOrder};
-use firstmatch_net::systems::storm::SplitMessage;
-use firstmatch_net::systems::{LookupMessage, LookupView, Step, chain, parts};
+pub(crate) use firstmatch_net::systems::Rows;
+use firstmatch_net::systems::{Step, chain, parts};
 use firstmatch_testkit::rng::Rng;
 
 /// Number of packets through each form, or what `SYSTEM_PACKETS` says (`./ci.sh plane`).
 pub(crate) fn packets() -> usize {
     std::env::var("SYSTEM_PACKETS").map_or(100_000, |text| text.parse().expect("it is a number"))
-}
-
-/// Rows of one worker's flows.
-#[derive(Clone)]
-pub(crate) struct Rows {
-    pub(crate) flow: u64,
-    pub(crate) keys: KeyBuf,
-    /// Number of the packet of each row.
-    pub(crate) numbers: Vec<u32>,
-    /// Best match of each row so far.
-    pub(crate) best: Vec<Option<Match>>,
-    /// Words that steps pass on.
-    pub(crate) words: Vec<u64>,
-}
-
-impl Message for Rows {
-    fn packets(&self) -> usize {
-        self.numbers.len()
-    }
-
-    fn flow(&self) -> u64 {
-        self.flow
-    }
-}
-
-impl LookupMessage for Rows {
-    fn view(&mut self) -> LookupView<'_> {
-        LookupView { keys: self.keys.keys(), best: &mut self.best, words: &mut self.words }
-    }
-}
-
-impl SplitMessage for Rows {
-    fn empty(&self) -> Self {
-        let keys = KeyBuf::new(self.keys.schema());
-        Self { flow: self.flow, keys, numbers: Vec::new(), best: Vec::new(), words: Vec::new() }
-    }
-
-    fn split_off(&mut self, indices: &[u32], into: &mut Self) {
-        let whole = std::mem::replace(self, self.empty());
-        for at in 0..whole.numbers.len() {
-            let to = if indices.binary_search(&(at as u32)).is_ok() { &mut *into } else { &mut *self };
-            to.keys.push().copy_from_slice(whole.keys.keys().row(at));
-            to.numbers.push(whole.numbers[at]);
-            to.best.push(whole.best[at]);
-        }
-    }
 }
 
 /// Rules, packets and the oracle's answers.
