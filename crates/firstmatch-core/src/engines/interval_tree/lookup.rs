@@ -94,18 +94,15 @@ pub(super) fn first<W: Watch>(
     lane: usize,
     watch: &mut W,
 ) -> Option<usize> {
-    let FoundSets { sets, stored, list } = found;
     if engine.read.is_empty() {
         return (0..engine.matches.len()).find(|&product| engine.passes(product, key));
     }
     match &engine.sets {
-        Sets::Vectors(vectors) => first_common(engine, vectors, sets, stored, key, lane, watch),
+        Sets::Vectors(vectors) => first_common(engine, vectors, &found.sets, &mut found.places, key, lane, watch),
         Sets::Lists(lists) => {
-            for (at, (lists, sets)) in lists.iter().zip(&*sets).enumerate() {
-                narrow_list(lists, sets[lane], list, at == 0, watch);
-            }
-            let mut all = list.iter().map(|&product| product as usize);
-            all.find(|&product| engine.passes(product, key))
+            found.places.fill([0; 2]);
+            lists.iter().for_each(|_| watch.read(0, 3));
+            first_listed(engine, lists, found, key, lane, 0, watch)
         }
     }
 }
@@ -116,7 +113,7 @@ fn first_common<W: Watch>(
     engine: &Npf,
     vectors: &[Vectors],
     rows: &[[u32; BATCH]],
-    stored: &mut [usize],
+    places: &mut [[usize; 2]],
     key: &[u32],
     lane: usize,
     watch: &mut W,
@@ -129,15 +126,60 @@ fn first_common<W: Watch>(
     if first.is_some() || summary == 1 {
         return first;
     }
-    for ((vectors, rows), stored) in vectors.iter().zip(rows).zip(&mut *stored) {
+    for ((vectors, rows), [stored, _]) in vectors.iter().zip(rows).zip(&mut *places) {
         *stored = vectors.stored(rows[lane]);
     }
     (1..summary).find_map(|at| {
-        for ((vectors, rows), stored) in vectors.iter().zip(rows).zip(&mut *stored) {
+        for ((vectors, rows), [stored, _]) in vectors.iter().zip(rows).zip(&mut *places) {
             *stored += vectors.own_summary(rows[lane], at - 1).count_ones() as usize;
         }
-        common_at(engine, vectors, rows, at, stored.iter().copied(), key, lane, watch)
+        common_at(engine, vectors, rows, at, places.iter().map(|[stored, _]| *stored), key, lane, watch)
     })
+}
+
+/// Returns the first product from `from` on that all lists have, and moves their places on.
+///
+/// Each list in turn is searched for the product that the one before it goes on with.
+#[inline(always)]
+fn next_listed<W: Watch>(
+    lists: &[Lists],
+    sets: &[[u32; BATCH]],
+    places: &mut [[usize; 2]],
+    lane: usize,
+    from: u32,
+    watch: &mut W,
+) -> Option<u32> {
+    let (mut product, mut agreed, mut at) = (from, 0, 0);
+    while agreed < lists.len() {
+        let (mut looked, before) = (0, places[at]);
+        let next = lists[at].reach(sets[at][lane], &mut places[at], product, &mut looked);
+        let lines: usize = places[at].iter().zip(before).map(|(to, from)| to / LINE_WORDS - from / LINE_WORDS).sum();
+        watch.read(looked, lines.min(looked));
+        let next = next?;
+        agreed = if next == product { agreed + 1 } else { 1 };
+        (product, at) = (next, if at + 1 == lists.len() { 0 } else { at + 1 });
+    }
+    Some(product)
+}
+
+/// Returns the first product from `from` on that all lists have and whose masks a key passes.
+#[inline(always)]
+fn first_listed<W: Watch>(
+    engine: &Npf,
+    lists: &[Lists],
+    found: &mut FoundSets,
+    key: &[u32],
+    lane: usize,
+    mut from: u32,
+    watch: &mut W,
+) -> Option<usize> {
+    loop {
+        let product = next_listed(lists, &found.sets, &mut found.places, lane, from, watch)?;
+        if engine.passes(product as usize, key) {
+            return Some(product as usize);
+        }
+        from = product + 1;
+    }
 }
 
 /// Returns the first product that the vectors of all words have in the blocks of word number `at` of their summaries.
@@ -192,10 +234,10 @@ fn first_passing(engine: &Npf, block: usize, mut bits: u64, key: &[u32]) -> Opti
 ///
 /// With [`Config::bypass`](super::Config::bypass), it stops once no product is left.
 pub(super) fn alone<W: Watch>(engine: &Npf, shapes: &mut Shapes, key: &[u32], watch: &mut W) -> Option<usize> {
-    let Shapes { shapes: trees, sampler, sums, pairs, found: FoundSets { list, .. }, .. } = shapes;
+    let Shapes { shapes: trees, sampler, sums, pairs, found, .. } = shapes;
     let is_counted = sampler.counts();
     let (mut edges, mut restarts) = (0, false);
-    let mut held: Option<(&Vectors, u32)> = None;
+    let (mut held, mut listed): (Option<(&Vectors, u32)>, Option<u32>) = (None, Some(0));
     let (mut read, mut is_empty) = (0, false);
     for (at, word) in engine.words.iter().enumerate() {
         let interval = match trees.get_mut(at) {
@@ -218,8 +260,11 @@ pub(super) fn alone<W: Watch>(engine: &Npf, shapes: &mut Shapes, key: &[u32], wa
         let set = word.sets[interval as usize];
         is_empty = match &engine.sets {
             Sets::Lists(lists) => {
-                narrow_list(&lists[read], set, list, read == 0, watch);
-                list.is_empty()
+                (found.sets[read][0], found.places[read]) = (set, [0; 2]);
+                watch.read(0, 3);
+                let FoundSets { sets, places } = &mut *found;
+                listed = listed.and_then(|from| next_listed(&lists[..=read], sets, places, 0, from, watch));
+                listed.is_none()
             }
             Sets::Vectors(all) if read == 0 => {
                 held = Some((&all[0], set));
@@ -251,8 +296,8 @@ pub(super) fn alone<W: Watch>(engine: &Npf, shapes: &mut Shapes, key: &[u32], wa
         vectors.each_block(row, |at, bits| pairs.push((at as u32, bits)));
         watch.read(pairs.len(), 2 * pairs.len());
     }
-    if let Sets::Lists(_) = &engine.sets {
-        return list.iter().map(|&product| product as usize).find(|&product| engine.passes(product, key));
+    if let (Sets::Lists(lists), Some(from)) = (&engine.sets, listed) {
+        return first_listed(engine, lists, found, key, 0, from, watch);
     }
     pairs.iter().find_map(|&(at, bits)| first_passing(engine, at as usize, bits, key))
 }
@@ -299,35 +344,4 @@ fn narrow_pairs<W: Watch>(
         });
     }
     watch.read(0, vectors.summary.div_ceil(LINE_WORDS / 2) + 1);
-}
-
-/// Intersects the products so far with a list, or takes the list if it is the first.
-#[inline(always)]
-fn narrow_list<W: Watch>(lists: &Lists, class: u32, list: &mut Vec<u32>, is_first: bool, watch: &mut W) {
-    let (mut own, mut open) = lists.of(class);
-    let parts = own.len() + open.len();
-    watch.read(parts, parts / LINE_WORDS + 3);
-    let next = |from: &mut &[u32], least: u32| {
-        while let [first, rest @ ..] = *from
-            && *first < least
-        {
-            *from = rest;
-        }
-        from.first() == Some(&least)
-    };
-    if !is_first {
-        list.retain(|&product| next(&mut own, product) || next(&mut open, product));
-        return;
-    }
-    list.clear();
-    loop {
-        let from = match (own.first(), open.first()) {
-            (Some(a), Some(b)) if a < b => &mut own,
-            (_, Some(_)) => &mut open,
-            (Some(_), None) => &mut own,
-            (None, None) => return,
-        };
-        list.push(from[0]);
-        *from = &from[1..];
-    }
 }

@@ -22,7 +22,7 @@
 //!   example, product 3 of 100 is two words: bit 0 set, then bit 3 set. Equal sets are stored once, and an interval has
 //!   the place of its set's first word.
 //! - *Matches*: rule and priority by product, 16 bytes each, and value and mask of each word for products with masks.
-//! - *Scratch*: 20 bytes per node, 8 for each interval of the longest tree, and room for an intersection.
+//! - *Scratch*: 20 bytes per node, 8 for each interval of the longest tree, and room for an intersection of vectors.
 //!
 //! # Cost
 //! In batches of 32 over twelve ClassBench seeds, a lookup takes a third of the time of `linear` with 1,000 rules, 38
@@ -49,7 +49,10 @@
 //! - A node is turned if it leads its parent by at least the threshold. The thesis tests for equality, which a node
 //!   that is already further ahead never meets.
 //! - By default ([`Turns::Subtrees`]), a node is turned if the parts of the tree that rise were hit more than the parts
-//!   that sink. Such trees stay near the optimal ones even if larger values are hit more often.
+//!   that sink. A node between its parent and its grandparent is turned above both if that raises more hits. Such trees
+//!   stay near the optimal ones even if larger values are hit more often.
+//! - Lists are intersected by search, up to the first rule that all words so far have: each list in turn is searched for
+//!   the rule at which the one before it goes on. The thesis does not say how it intersects.
 //! - An absent value is a value like any other, with its own interval if rules constrain the field.
 
 mod build;
@@ -205,7 +208,7 @@ impl Engine for Npf {
         dispatch(self.level, Lookup { engine: self, shapes: scratch, keys, best, batches, watch: &mut Unwatched });
     }
 
-    /// Counts trees searched, edges, nodes, steps of halving, blocks or entries of sets, and lines of memory.
+    /// Counts trees searched, edges, nodes, steps of halving, blocks or entries of sets looked at, and lines of memory.
     ///
     /// Each intersection counts as a test of every product.
     fn count(&self, scratch: &mut Shapes, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {

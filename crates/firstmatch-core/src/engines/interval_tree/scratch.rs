@@ -26,17 +26,14 @@ pub struct Shapes {
 pub(super) struct FoundSets {
     /// Sets of the keys, for each word that some product constrains.
     pub(super) sets: Vec<[u32; BATCH]>,
-    /// Place of the next block of the set of each of these words.
-    pub(super) stored: Vec<usize>,
-    /// Products of the intersection so far, if sets are lists.
-    pub(super) list: Vec<u32>,
+    /// Place of the next block of the set of each of these words, or places in its list and in its open products.
+    pub(super) places: Vec<[usize; 2]>,
 }
 
 impl FoundSets {
     pub(super) fn new(engine: &Npf) -> Self {
         let words = engine.read.len();
-        let [_, list] = engine.sizes();
-        Self { sets: vec![[0; BATCH]; words], stored: vec![0; words], list: Vec::with_capacity(list) }
+        Self { sets: vec![[0; BATCH]; words], places: vec![[0; 2]; words] }
     }
 }
 
@@ -45,7 +42,7 @@ impl Shapes {
         let config = &engine.config;
         let shape = |word: &super::structure::Word| Shape::new(&word.starts, config);
         let shapes: Vec<Shape> = if config.adapts { engine.words.iter().map(shape).collect() } else { Vec::new() };
-        let [pairs, _] = engine.sizes();
+        let pairs = engine.pairs();
         Self {
             number: engine.number,
             shapes,
@@ -108,10 +105,10 @@ fn sums(engine: &Npf) -> usize {
 
 /// Returns the bytes of a scratch on the heap.
 pub(super) fn bytes(engine: &Npf) -> usize {
-    let [pairs, list] = engine.sizes();
+    let pairs = engine.pairs();
     let words = engine.words.len();
     let nodes: usize = engine.words.iter().map(|word| word.starts.len()).sum();
     let trees = if engine.config.adapts { nodes * NODE_BYTES + words * size_of::<Shape>() } else { 0 };
-    let of_lookups = pairs * size_of::<(u32, u64)>() + 4 * list + engine.read.len() * (size_of::<[u32; BATCH]>() + 8);
+    let of_lookups = pairs * size_of::<(u32, u64)>() + engine.read.len() * (size_of::<[u32; BATCH]>() + 16);
     trees + 8 * sums(engine) + of_lookups
 }

@@ -171,6 +171,47 @@ impl Lists {
         let at = class as usize;
         (&self.entries[self.firsts[at] as usize..self.firsts[at + 1] as usize], &self.open)
     }
+
+    /// Returns the first product of at least `least` of a class or of the open products.
+    ///
+    /// `places` has the place in each up to which they were read, and moves on. Entries that are looked at are added to
+    /// `looked`.
+    #[inline(always)]
+    pub(super) fn reach(&self, class: u32, places: &mut [usize; 2], least: u32, looked: &mut usize) -> Option<u32> {
+        let (own, open) = self.of(class);
+        places[0] = seek(own, places[0], least, looked);
+        let own = own.get(places[0]).copied();
+        if own == Some(least) {
+            return own;
+        }
+        places[1] = seek(open, places[1], least, looked);
+        own.into_iter().chain(open.get(places[1]).copied()).min()
+    }
+}
+
+/// Returns the place of the first entry of at least `product`, from `from` on, by steps that double and then halve.
+#[inline(always)]
+pub(super) fn seek(entries: &[u32], mut from: usize, product: u32, looked: &mut usize) -> usize {
+    let mut step = 1;
+    while let Some(&entry) = entries.get(from + step - 1) {
+        *looked += 1;
+        if entry >= product {
+            break;
+        }
+        from += step;
+        step *= 2;
+    }
+    let mut to = entries.len().min(from + step - 1);
+    while from < to {
+        let middle = from.midpoint(to);
+        *looked += 1;
+        if entries[middle] < product {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    from
 }
 
 impl Vectors {

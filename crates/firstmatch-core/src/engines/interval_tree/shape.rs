@@ -227,14 +227,9 @@ impl Shape {
                 own == u32::MAX
             }
             Turns::Subtrees => {
-                self.count_path(at);
+                let great = self.count_path(at, grand);
                 if parent != NONE {
-                    let side = self.side(parent, at);
-                    let inner = self.count(self.nodes[at as usize].children[1 - side]);
-                    let (rising, sinking) = (self.count(at) - inner, self.count(parent) - self.count(at));
-                    if rising >= sinking.saturating_add(self.threshold) {
-                        self.rotate(grand, parent, at);
-                    }
+                    self.turn(great, grand, parent, at);
                 }
                 self.count(self.root) == u32::MAX
             }
@@ -245,16 +240,41 @@ impl Shape {
         }
     }
 
-    /// Adds a hit to all nodes from the root to `to`.
-    fn count_path(&mut self, to: u32) {
-        let mut at = self.root;
+    /// Adds a hit to all nodes from the root to `to`, and returns the parent of `grand`, which is on this path.
+    fn count_path(&mut self, to: u32, grand: u32) -> u32 {
+        let (mut at, mut great) = (self.root, NONE);
         while at != to {
             let node = &mut self.nodes[at as usize];
             node.popularity += 1;
             // Numbers of nodes are in the order of their intervals.
-            at = node.children[usize::from(to > at)];
+            let next = node.children[usize::from(to > at)];
+            if next == grand {
+                great = at;
+            }
+            at = next;
         }
         self.nodes[to as usize].popularity += 1;
+        great
+    }
+
+    /// Turns `at` above its parent if more hits rise than sink, or else above parent and grandparent if that is so then.
+    ///
+    /// The second is for a node between its parent and its grandparent, whose inner subtree would not rise by one turn.
+    /// Both turns raise the node by two levels and its subtrees by one; the grandparent sinks with its other subtree.
+    fn turn(&mut self, great: u32, grand: u32, parent: u32, at: u32) {
+        let (side, children) = (self.side(parent, at), self.nodes[at as usize].children);
+        let [inner, outer] = [1 - side, side].map(|side| u64::from(self.count(children[side])));
+        let [own, whole] = [at, parent].map(|node| u64::from(self.count(node)));
+        let threshold = u64::from(self.threshold);
+        if own - inner >= whole - own + threshold {
+            self.rotate(grand, parent, at);
+        } else if grand != NONE
+            && self.side(grand, parent) != side
+            && 2 * own - inner - outer >= u64::from(self.count(grand)) - whole + threshold
+        {
+            self.rotate(grand, parent, at);
+            self.rotate(great, grand, at);
+        }
     }
 
     /// Returns the counter of a node, and 0 for no node.

@@ -123,12 +123,11 @@ impl Npf {
         self.sets.longest()
     }
 
-    /// Number of blocks, and of entries of lists, that an intersection holds at most.
-    pub(super) fn sizes(&self) -> [usize; 2] {
-        let products = self.matches.len();
+    /// Number of blocks that an intersection holds at most.
+    pub(super) fn pairs(&self) -> usize {
         match self.config.sets {
-            SetForm::Vectors => [products.div_ceil(BLOCK), 0],
-            SetForm::Lists => [0, products],
+            SetForm::Vectors => self.matches.len().div_ceil(BLOCK),
+            SetForm::Lists => 0,
         }
     }
 

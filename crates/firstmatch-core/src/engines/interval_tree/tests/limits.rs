@@ -85,9 +85,9 @@ fn scratch_bytes_are_those_of_its_parts() {
     for config in [Config::default(), Config::paper(), Config { adapts: false, ..Config::default() }] {
         let engine = build(&sets()[1], &config);
         let Shapes { shapes, sums, pairs, found, .. } = engine.new_scratch();
-        let FoundSets { list, sets, stored } = found;
+        let FoundSets { sets, places } = found;
         let nodes: usize = shapes.iter().map(|shape| size_of_val(&shape.nodes[..])).sum();
-        let of_lookups = pairs.capacity() * 16 + list.capacity() * 4 + size_of_val(&sets[..]) + 8 * stored.len();
+        let of_lookups = pairs.capacity() * 16 + size_of_val(&sets[..]) + size_of_val(&places[..]);
         let own = nodes + size_of_val(&shapes[..]) + 8 * sums.len() + of_lookups;
         assert_eq!(engine.scratch_bytes(), own);
     }

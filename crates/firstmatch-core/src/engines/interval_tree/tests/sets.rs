@@ -1,7 +1,7 @@
 //! Sets of many products, masks, absent values and other schemas.
 
 use super::*;
-use crate::engines::interval_tree::sets::{Current, Lists, Sets, Vectors, bytes as stored_bytes};
+use crate::engines::interval_tree::sets::{Current, Lists, Sets, Vectors, bytes as stored_bytes, seek};
 use crate::engines::shared::{Classes, Room};
 
 /// Both forms give back the products of each set, over more than one word of bits for blocks.
@@ -72,6 +72,46 @@ fn rules_beyond_the_first_word_of_blocks_are_found() {
         assert!(engine.matches.len() > 2 * 4096);
         agrees(&engine, &set, &keys, "second word");
         agrees(&engine, &set, &more, "second word");
+    }
+}
+
+/// A search from any place finds the first entry that is large enough, in steps by the logarithm of the distance.
+#[test]
+fn searches_in_lists_take_few_steps() {
+    let mut random = Random(3);
+    for length in [0, 1, 2, 7, 1000] {
+        let entries: Vec<u32> = (0..length).map(|at| 3 * at + random.below(3) as u32).collect();
+        for _ in 0..2000 {
+            let (from, product) = (random.below(u64::from(length) + 1) as usize, random.below(3300) as u32);
+            let mut looked = 0;
+            let found = seek(&entries, from, product, &mut looked);
+            let wanted = from + entries[from..].partition_point(|&entry| entry < product);
+            assert_eq!(found, wanted, "{product} from {from} of {length}");
+            assert!(looked <= 2 * (wanted - from + 2).ilog2() as usize + 2, "{looked} steps to {wanted} from {from}");
+        }
+    }
+}
+
+/// Few rules of one word and many of another: the long list is not read as a whole, whichever word has it.
+#[test]
+fn few_rules_are_searched_for_among_many() {
+    let value = |field, value: u32| (field, Test::Value(value.into()));
+    for swapped in [false, true] {
+        let (few, many) = if swapped { (1, 0) } else { (0, 1) };
+        let set = set(&Schema::ipv4(), (0..4000).map(|rule| vec![value(few, rule / 4), value(many, rule % 2)]));
+        let mut keys = KeyBuf::new(&Schema::ipv4());
+        for rule in 0..4000 {
+            let row = keys.push();
+            (row[few], row[many]) = (rule / 4, rule % 2);
+        }
+        for batches in [Batches::Turn, Batches::Halve] {
+            let engine = build(&set, &Config { batches, ..Config::paper() });
+            agrees(&engine, &set, &keys, "few among many");
+            let mut best = vec![None; keys.len()];
+            let counts = engine.count(&mut engine.new_scratch(), &keys.keys(), &mut best);
+            let parts = counts.get("parts").expect("entries") / keys.len() as u64;
+            assert!((1..=4 * 24).contains(&parts), "{parts} entries a packet of 2,004, {batches:?}");
+        }
     }
 }
 

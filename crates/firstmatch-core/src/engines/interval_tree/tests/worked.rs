@@ -167,6 +167,20 @@ fn subtrees_turn_where_more_rises_than_sinks() {
     sums_hold(&tree);
 }
 
+/// A node between its parent and its grandparent is turned above both, though its parent alone was hit more.
+#[test]
+fn inner_nodes_turn_twice() {
+    let config = Config { turns: Turns::Subtrees, ..Config::paper() };
+    let mut tree = shape(&STARTS, &config);
+    (tree.nodes[2].popularity, tree.nodes[3].popularity, tree.nodes[4].popularity) = (12, 4, 10);
+    // Above node 4, 5 hits would rise and 6 sink; above the root, too, 10 levels of hits rise and 2 sink.
+    assert_eq!(hit(&mut tree, &STARTS, 35), 2);
+    assert_eq!((tree.counters().rotations, tree.root, children(&tree, 3)), (2, 3, [2, 4]));
+    assert_eq!(popularities(&tree), [0, 1, 2, 13, 6]);
+    in_order(&tree);
+    sums_hold(&tree);
+}
+
 /// A reconstruction sets root, children and counters by the weights.
 #[test]
 fn a_reconstruction_is_that_worked_out_by_hand() {
