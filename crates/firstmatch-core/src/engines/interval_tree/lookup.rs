@@ -139,7 +139,8 @@ fn first_common<W: Watch>(
 
 /// Returns the first product from `from` on that all lists have, and moves their places on.
 ///
-/// Each list in turn is searched for the product that the one before it goes on with.
+/// Products of the shortest list are searched for in the others, up to one that lacks the product. There the search goes
+/// on with the next product that the other has.
 #[inline(always)]
 fn next_listed<W: Watch>(
     lists: &[Lists],
@@ -149,17 +150,27 @@ fn next_listed<W: Watch>(
     from: u32,
     watch: &mut W,
 ) -> Option<u32> {
-    let (mut product, mut agreed, mut at) = (from, 0, 0);
-    while agreed < lists.len() {
+    let length = |at: &usize| lists[*at].len(sets[*at][lane]);
+    let shortest = (0..lists.len()).min_by_key(length)?;
+    let mut reach = |at: usize, least: u32| {
         let (mut looked, before) = (0, places[at]);
-        let next = lists[at].reach(sets[at][lane], &mut places[at], product, &mut looked);
+        let next = lists[at].reach(sets[at][lane], &mut places[at], least, &mut looked);
         let lines: usize = places[at].iter().zip(before).map(|(to, from)| to / LINE_WORDS - from / LINE_WORDS).sum();
         watch.read(looked, lines.min(looked));
-        let next = next?;
-        agreed = if next == product { agreed + 1 } else { 1 };
-        (product, at) = (next, if at + 1 == lists.len() { 0 } else { at + 1 });
+        next
+    };
+    let mut product = from;
+    'products: loop {
+        product = reach(shortest, product)?;
+        for at in (0..lists.len()).filter(|at| *at != shortest) {
+            let next = reach(at, product)?;
+            if next != product {
+                product = next;
+                continue 'products;
+            }
+        }
+        return Some(product);
     }
-    Some(product)
 }
 
 /// Returns the first product from `from` on that all lists have and whose masks a key passes.

@@ -51,8 +51,8 @@
 //! - By default ([`Turns::Subtrees`]), a node is turned if the parts of the tree that rise were hit more than the parts
 //!   that sink. A node between its parent and its grandparent is turned above both if that raises more hits. Such trees
 //!   stay near the optimal ones even if larger values are hit more often.
-//! - Lists are intersected by search, up to the first rule that all words so far have: each list in turn is searched for
-//!   the rule at which the one before it goes on. The thesis does not say how it intersects.
+//! - Lists are intersected by search, up to the first rule that all words so far have: rules of the shortest list are
+//!   searched for in the others. The thesis does not say how it intersects.
 //! - An absent value is a value like any other, with its own interval if rules constrain the field.
 
 mod build;

@@ -172,6 +172,13 @@ impl Lists {
         (&self.entries[self.firsts[at] as usize..self.firsts[at + 1] as usize], &self.open)
     }
 
+    /// Number of products of a class and of the open ones.
+    #[inline(always)]
+    pub(super) fn len(&self, class: u32) -> usize {
+        let (own, open) = self.of(class);
+        own.len() + open.len()
+    }
+
     /// Returns the first product of at least `least` of a class or of the open products.
     ///
     /// `places` has the place in each up to which they were read, and moves on. Entries that are looked at are added to
