@@ -28,18 +28,19 @@
 //!
 //! # Deviations
 //! - The thesis hands on lists of rules. Here a handle stands for each list.
-//! - Each worker owns its tree, because workers that share a tree would wait for each other when it turns.
+//! - Each worker owns its tree, because workers that share a tree would wait for each other when it turns. Copies that
+//!   share trees, which the thesis compares its pipeline with, are [`shared`].
 //! - Threads are not made at run time. A stage begins with one active worker.
 //! - A worker is removed after its stage had no packets in five ticks, because messages go to workers in turn, so no
 //!   active worker is idle for long.
 //! - There is a ring for each pair of workers, not a queue for each stage. The rings of active workers share the
 //!   packets, so that a single ring can call for another worker.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use firstmatch_core::Engine;
-use firstmatch_core::engines::interval_tree::Npf;
+use firstmatch_core::engines::interval_tree::{Npf, WordTree};
 
 use super::step::{self, LookupMessage, LookupView, Step};
 use crate::plane::{Control, Controller, Dispatch, Link, Message, PlaneBuilder, StageId};
@@ -121,13 +122,8 @@ pub fn width(engine: &Npf) -> usize {
 ///
 /// After `rows`, a message must have the row of each packet, a best match of `None`, and [`width`] words.
 pub fn steps<T: LookupMessage>(engine: &Arc<Npf>, rows: Step<T>) -> Vec<Step<T>> {
-    [rows].into_iter().chain(lookups(engine)).collect()
-}
-
-/// Returns [`steps`] without `rows`, for messages that already have rows.
-pub fn lookups<T: LookupMessage>(engine: &Arc<Npf>) -> Vec<Step<T>> {
     let words = 0..engine.schema().words().len();
-    words.map(|word| searching(engine, word)).chain([deciding(engine)]).collect()
+    [rows].into_iter().chain(words.map(|word| searching(engine, word))).chain([deciding(engine)]).collect()
 }
 
 /// Returns the step that searches key word `word`. Each worker has a tree of its own.
@@ -155,6 +151,28 @@ fn deciding<T: LookupMessage>(engine: &Arc<Npf>) -> Step<T> {
             for (at, best) in view.best.iter_mut().enumerate() {
                 take(&view.words[at * width..][..width], &mut handles);
                 *best = engine.decide(&mut decider, &handles, view.keys.row(at));
+            }
+        }
+    })
+}
+
+/// Returns the one step of copies that share a tree of each word, the alternative of section 5.6.2.
+///
+/// Each worker searches the words one after another and intersects. It locks a tree while it searches and turns it.
+pub fn shared<T: LookupMessage>(engine: &Arc<Npf>) -> Step<T> {
+    let words = 0..engine.schema().words().len();
+    let trees: Arc<[Mutex<WordTree>]> = words.map(|word| Mutex::new(engine.word_tree(word))).collect();
+    let engine = Arc::clone(engine);
+    Step::on_packets("shared trees", move || {
+        let (engine, trees) = (Arc::clone(&engine), Arc::clone(&trees));
+        let (mut decider, mut handles) = (engine.decider(), vec![0; trees.len()]);
+        move |view: LookupView<'_>| {
+            for (at, best) in view.best.iter_mut().enumerate() {
+                let row = view.keys.row(at);
+                for ((tree, handle), &value) in trees.iter().zip(&mut handles).zip(row) {
+                    *handle = engine.find(&mut tree.lock().unwrap_or_else(PoisonError::into_inner), value);
+                }
+                *best = engine.decide(&mut decider, &handles, row);
             }
         }
     })

@@ -101,7 +101,8 @@ fn copies_answer_in_order_of_arrival() {
     let (fixture, all) = (fixture(), packets());
     let config = interval_tree::Config::paper();
     let whole = copies::whole(npf(&fixture, &config));
-    for steps in [vec![rows(&fixture, 0), whole], steps(&fixture, &config)] {
+    let shared = pnpf::shared(&npf(&fixture, &config));
+    for steps in [vec![rows(&fixture, 0), whole], vec![rows(&fixture, 0), shared], steps(&fixture, &config)] {
         let messages: Arc<Vec<Rows>> = Arc::new(messages(&fixture, all, 20).collect());
         let deal = Arc::new(Deal::new(messages.len(), 1, 1));
         let mut builder = PlaneBuilder::new();
