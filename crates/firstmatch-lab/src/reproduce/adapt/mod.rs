@@ -94,13 +94,15 @@ fn yes() -> bool {
     true
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Form {
     Paper,
     Defended,
     /// The engine's default, one key at a time.
     Ours,
+    /// Huffman trees over the intervals of each word, whose leaves alone answer, by `weights`; all of them are searched.
+    Huffman,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -128,6 +130,8 @@ pub(super) struct About {
 enum Of {
     /// Most edges per search of a tree.
     Edges,
+    /// The least and the most edges per packet, in all trees together.
+    Packet,
     /// The same beside the entropy, where it is the largest share of it.
     Entropy,
     /// Per cent of the edges that are saved of each other tree's, for each order: the mean over the sets.
@@ -269,10 +273,21 @@ impl<'a> Bench<'a> {
     }
 }
 
+impl Weights {
+    /// Returns the weight of each interval.
+    fn of(self, shares: &[f64], random: &mut Pcg64) -> Vec<u32> {
+        let weight = |share: &f64| match self {
+            Self::Former => (share * 1e9) as u32,
+            Self::Random => random.random_range(0..1000),
+        };
+        shares.iter().map(weight).collect()
+    }
+}
+
 impl Tree {
     fn build(&self, lowered: &Lowered) -> anyhow::Result<Npf> {
         let mut config = match self.form {
-            Form::Paper => Config::paper(),
+            Form::Paper | Form::Huffman => Config::paper(),
             Form::Defended => Config::defended(),
             Form::Ours => Config::default(),
         };
@@ -291,6 +306,8 @@ impl Adapt {
         let Some((last, before)) = self.stages.split_last() else { anyhow::bail!("`stages`: expected one at least") };
         ensure!(!last.orders.is_empty(), "`orders`: expected one at least");
         ensure!(before.iter().all(|stage| stage.orders.len() == 1), "`orders`: only the last stage has several");
+        let coded = |tree: &Tree| tree.form != Form::Huffman || tree.weights.is_some();
+        ensure!(self.trees.iter().all(coded), "`weights`: Huffman trees need them");
         let whole = |stage: &Stage| stage.packets > 0 && stage.windows > 0;
         ensure!(self.stages.iter().all(whole), "`stages`: expected packets and windows above 0");
         Ok(())
@@ -310,7 +327,12 @@ impl Adapt {
             for &order in &self.stages[self.stages.len() - 1].orders {
                 let traffic = || Traffic::new(bench.pool.keys(), bits, 1);
                 let courses = self.trees.iter().zip(&built).map(|(tree, npf)| {
-                    let course = self.send(tree, npf, bench, traffic()?, order);
+                    let course = match (tree.form, tree.weights) {
+                        (Form::Huffman, Some(weights)) => {
+                            self.coded(weights, &npf.new_scratch(), bench, traffic()?, order)
+                        }
+                        _ => self.send(tree, npf, bench, traffic()?, order),
+                    };
                     course.with_context(|| tree.name.clone())
                 });
                 let mut case = Case {
@@ -363,12 +385,8 @@ impl Adapt {
                 shapes.freeze(true);
                 for word in 0..words {
                     let former = former.as_ref().context("the traffic before depends on the trees")?;
-                    let shares = bench.weights(&shapes, word, former);
-                    let weight = |share: &f64| match weights {
-                        Weights::Former => (share * 1e9) as u32,
-                        Weights::Random => random.random_range(0..1000),
-                    };
-                    shapes.rebuild(word, &shares.iter().map(weight).collect::<Vec<_>>());
+                    let weights = weights.of(&bench.weights(&shapes, word, former), &mut random);
+                    shapes.rebuild(word, &weights);
                 }
             }
             let alternates = tree.alternates && at + 1 == self.stages.len();
@@ -393,6 +411,35 @@ impl Adapt {
                 }
                 course.push(sums(&shapes, words).since(&window, stage.packets));
             }
+        }
+        Ok(course)
+    }
+
+    /// Returns the steps of all stages in Huffman trees, which are known from the weights of their leaves.
+    fn coded(
+        &self,
+        weights: Weights,
+        shapes: &Shapes,
+        bench: &Bench<'_>,
+        mut traffic: Traffic<'_>,
+        last: Order,
+    ) -> anyhow::Result<Vec<Window>> {
+        let (words, mut random, mut course) =
+            (bench.lowered.schema().words().len(), Pcg64::seed_from_u64(2), Vec::new());
+        for (stage, order) in self.orders(last) {
+            let former = traffic.shares();
+            traffic.change(order);
+            let (former, now) = former.zip(traffic.shares()).context("the traffic depends on the trees")?;
+            let (mut edges, mut height) = (0.0, 0);
+            for word in 0..words {
+                let depths = optimal::huffman(&weights.of(&bench.weights(shapes, word, &former), &mut random));
+                height = height.max(depths.iter().copied().max().unwrap_or(0));
+                let of = bench.weights(shapes, word, &now);
+                edges += of.iter().zip(depths).map(|(weight, depth)| weight * f64::from(depth)).sum::<f64>();
+            }
+            let packets = stage.packets as f64;
+            let (edges, trees, height) = (edges * packets, words as f64 * packets, f64::from(height));
+            course.extend(vec![Window { packets, edges, trees, height, ..Window::default() }; stage.windows]);
         }
         Ok(course)
     }
@@ -476,6 +523,7 @@ impl Adapt {
         let per_tree = |window: &Window| window.edges / window.trees;
         Ok(match about.of {
             Of::Edges => most(&|case| per_tree(&last(case, own))),
+            Of::Packet => ends(cases.iter().map(|case| last(case, own).per_packet()).collect()),
             Of::Nodes => most(&|case| 1.0 + per_tree(&last(case, own))),
             Of::Height => most(&|case| last(case, own).height),
             Of::Entropy => {

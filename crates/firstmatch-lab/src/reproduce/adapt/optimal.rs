@@ -1,4 +1,7 @@
-//! Optimal static search trees.
+//! Optimal static trees: search trees, and Huffman trees.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Returns the mean edges of a walk in the optimal static search tree over nodes of these weights.
 ///
@@ -32,9 +35,39 @@ pub(super) fn edges(weights: &[f64]) -> f64 {
     costs[count] / before[count] - 1.0
 }
 
+/// Returns the edges to each leaf of the Huffman tree over leaves of these weights. Of equal weights the older join first.
+pub(super) fn huffman(weights: &[u32]) -> Vec<u32> {
+    let mut left: BinaryHeap<_> =
+        weights.iter().enumerate().map(|(at, &weight)| Reverse((u64::from(weight), at))).collect();
+    let mut parents = vec![0; 2 * weights.len()];
+    let mut next = weights.len();
+    while left.len() > 1 {
+        let mut sum = 0;
+        for Reverse((weight, at)) in [left.pop(), left.pop()].into_iter().flatten() {
+            (sum, parents[at]) = (sum + weight, next);
+        }
+        left.push(Reverse((sum, next)));
+        next += 1;
+    }
+    let mut depths = vec![0; next];
+    // A parent is younger than its children, and the youngest is the root.
+    (0..next.saturating_sub(1)).rev().for_each(|at| depths[at] = depths[parents[at]] + 1);
+    depths.truncate(weights.len());
+    depths
+}
+
 #[cfg(test)]
 mod tests {
-    use super::edges;
+    use super::{edges, huffman};
+
+    #[test]
+    fn leaves_are_as_deep_as_their_weights_ask() {
+        assert_eq!(huffman(&[7]), [0]);
+        assert_eq!(huffman(&[0, 0, 0, 0]), [2; 4]);
+        // The two least join first, then the next with them.
+        assert_eq!(huffman(&[8, 1, 4, 2]), [1, 3, 2, 3]);
+        assert_eq!(huffman(&[3, 3, 2, 2, 2]), [2, 2, 2, 3, 3]);
+    }
 
     #[test]
     fn small_trees_are_worked_out_by_hand() {

@@ -19,7 +19,7 @@ fn claims(all: &[(&str, &str, &[&str])]) -> String {
 
 #[test]
 fn trees_that_turn_come_near_the_optimal_ones() {
-    let asked: [(&str, &str, &[&str]); 8] = [
+    let asked: [(&str, &str, &[&str]); 10] = [
         ("edges", "npf", &[]),
         ("entropy", "npf", &[]),
         ("saved", "npf", &["still", "guessed"]),
@@ -28,6 +28,8 @@ fn trees_that_turn_come_near_the_optimal_ones() {
         ("height", "npf", &[]),
         ("settles", "npf", &[]),
         ("nodes", "npf", &[]),
+        ("edges", "leaves", &[]),
+        ("packet", "npf", &[]),
     ];
     let head = "values = [64]\nbits = [3.0]\nstages = [{ packets = 500 }, { packets = 40_000 }]\ncourse = true\n";
     let (out, found) = ran(run, &format!("{head}{TREES}{}", claims(&asked))).expect("a run");
@@ -36,12 +38,14 @@ fn trees_that_turn_come_near_the_optimal_ones() {
     assert!(of(2) > 40.0 && numbers(&found[2])[1] > 40.0 && of(4) > 50.0, "{out}");
     // Trees by the true weights are nearly optimal.
     assert!((-20.0..20.0).contains(&of(3)) && of(5) >= 6.0 && of(7) == of(0) + 1.0, "{out}");
+    // A tree that answers in its leaves alone needs at least the entropy, and less than one edge more.
+    assert!((3.0..4.0).contains(&of(8)) && numbers(&found[9]) == [of(0); 2], "{out}");
     assert_eq!(found[6].measured, Measured::Text("many at first, then few".into()));
     assert!(out.contains(" optimal |"), "{out}");
     let course = found[0].course.as_deref().expect("a course");
     assert!(
         course.starts_with(
-            "packets,\"npf\",\"still\",\"offline\",\"guessed\",\"defended\",optimal static,balanced\n500,"
+            "packets,\"npf\",\"still\",\"offline\",\"guessed\",\"leaves\",\"defended\",optimal static,balanced\n500,"
         ),
         "{course}"
     );
@@ -83,6 +87,10 @@ fn sets_of_profiles_have_a_tree_for_each_word() {
             "`orders`: expected one",
         ),
         ("values = [4]\nbits = [1.0]\nstages = [{ packets = 0 }]", "expected packets"),
+        (
+            "values = [4]\nbits = [1.0]\nstages = [{ packets = 1 }]\n[[trees]]\nname = 'h'\nform = 'huffman'",
+            "Huffman trees need",
+        ),
         ("values = [4]\nbits = [1.0]\nstages = [{ packets = 1 }]", "there is no tree `oak`"),
     ] {
         let error = ran(run, &format!("{bad}\n{TREES}{}", claims(&[("edges", "oak", &[])]))).expect_err("a bad run");
