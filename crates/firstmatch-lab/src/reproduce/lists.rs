@@ -8,7 +8,7 @@ use firstmatch_core::RuleSet;
 use firstmatch_core::rule::{Priority, RuleSpec};
 use firstmatch_core::schema::Family;
 use firstmatch_generate::profile::classbench;
-use firstmatch_generate::{Profile, npf, openflow, rules};
+use firstmatch_generate::{Profile, npf, openflow, rules, trace};
 use firstmatch_net::source;
 use indicatif::ProgressBar;
 
@@ -80,6 +80,8 @@ impl Plan<'_> {
 
 /// Rules of each profile whose values are pooled for `npf`.
 const POOLED: usize = 1000;
+/// Packets of each profile whose values are pooled for `pnpf`.
+const CAPTURED: usize = 20_000;
 
 /// Source of lists: one profile, or several that have an equal share of each list.
 pub(super) struct Lists(Vec<Source>);
@@ -89,8 +91,8 @@ enum Source {
     Profile(Box<Profile>),
     /// OpenFlow rules with these ratios of distinct values.
     Openflow([f64; 15]),
-    /// Rules of random prefixes, with other values of these pools.
-    Npf(Box<npf::Pools>),
+    /// Rules of values of these pools, with random prefixes or with addresses of the pools.
+    Npf(Box<npf::Pools>, npf::Addresses),
 }
 
 impl Lists {
@@ -99,17 +101,27 @@ impl Lists {
     /// They are built-in profiles, or the parameter files of these names in a folder. Profiles without a protocol are
     /// always built-in, because parameter files have one. `openflow` has the 15 fields of OpenFlow; `openflow*0.5` has
     /// them with half of the distinct values. `npf` has the values of `acl1` and `fw1` behind random prefixes, as
-    /// Section 4.6 of its thesis.
+    /// Section 4.6 of its thesis. `pnpf` has 2^8 values of each field of packets of these profiles, as Section 5.8.2.
     pub(super) fn of(name: &str, seeds: Option<&Path>) -> anyhow::Result<Self> {
         let one = |name: &str| {
             if let Some(factor) = factor(name)? {
                 return Ok(Source::Openflow(openflow::TABLE_III.map(|ratio| (ratio * factor).min(1.0))));
             }
-            if name == "npf" {
+            if name == "npf" || name == "pnpf" {
                 let lists = Self::of("acl1", seeds)?.0.into_iter().chain(Self::of("fw1", seeds)?.0);
                 let sets = lists.map(|source| Self(vec![source]).list(POOLED, Bias::default(), 1));
                 let sets = sets.collect::<anyhow::Result<Vec<_>>>()?;
-                return Ok(Source::Npf(Box::new(npf::Pools::of_rules(Family::Ipv4, &sets))));
+                if name == "npf" {
+                    let pools = npf::Pools::of_rules(Family::Ipv4, &sets);
+                    return Ok(Source::Npf(Box::new(pools), npf::Addresses::Random));
+                }
+                let config =
+                    trace::Config { headers: CAPTURED, coverage: trace::Coverage::Drawn, ..Default::default() };
+                let traces = sets.iter().map(|set| trace::generate(set, &config)).collect::<Result<Vec<_>, _>>()?;
+                // Packets of the profiles take turns.
+                let headers = (0..CAPTURED).flat_map(|at| traces.iter().filter_map(move |trace| trace.iter().nth(at)));
+                let pools = npf::Pools::of_headers(Family::Ipv4, headers.copied(), npf::VALUES);
+                return Ok(Source::Npf(Box::new(pools), npf::Addresses::Pooled));
             }
             let profile = match (seeds, name.parse::<Profile>()) {
                 (_, Ok(profile)) if !profile.has_protocol => profile,
@@ -135,7 +147,7 @@ impl Lists {
                     rules::Config { rules: share, seed, profile, smoothing, fewer: true, ..Default::default() };
                 rules::generate(&config)
             }
-            Source::Npf(pools) => npf::generate(pools, npf::Addresses::Random, share, seed),
+            Source::Npf(pools, addresses) => npf::generate(pools, *addresses, share, seed),
             &Source::Openflow(ratios) => {
                 openflow::generate(&openflow::Config { rules: share, seed, ratios, ..Default::default() })
             }

@@ -6,6 +6,7 @@
 //! more thread, the source, brings the packets in.
 //! Service times are measured in the run itself, because a machine's speed changes from one moment to the next.
 
+mod controlled;
 mod rows;
 mod stopwatch;
 mod storm;
@@ -42,8 +43,10 @@ pub(crate) enum Form {
     Parts,
     /// A stage for each key word, which passes on the regions that match so far, and one that takes the first.
     Fields,
-    /// A stage for each key word of the engine `npf`, and one that takes the first match; the source fills the rows.
+    /// The seven stages of the engine `npf`, one for each key word between two more.
     Pnpf,
+    /// One stage, whose workers do whole lookups in trees of `npf` that they share.
+    Locked,
     /// Two or three stages of leaves and tables of the engine `bitmap_rfc`.
     Classes,
     /// A stage of boxes and one of whole lookups, which [`StormTimes`] has.
@@ -93,6 +96,8 @@ pub(crate) struct Ran {
     /// Packets that a full ring dropped.
     pub(crate) dropped: u64,
     pub(crate) wall: Duration,
+    /// Workers of each stage at the end, where a controller changes them.
+    pub(crate) active: Vec<usize>,
     /// Service times of the source, then of each step.
     pub(crate) services: Vec<Service>,
 }
@@ -147,9 +152,14 @@ impl Lookups {
             Form::Pnpf => {
                 let engine = Arc::new(Npf::build(&lowered(set)?, &interval_tree::Config::paper())?);
                 width = pnpf::width(&engine);
-                let wanted = schema.words().len() + 1;
-                ensure!(stages == wanted, "{stages} stages; expected {wanted}, one a key word and one more");
-                pnpf::lookups(&engine)
+                let wanted = schema.words().len() + 2;
+                ensure!(stages == wanted, "{stages} stages; expected {wanted}, one a key word and two more");
+                let fresh = || |view: LookupView<'_>| view.best.fill(None);
+                pnpf::steps(&engine, Step::on_packets("rows", fresh))
+            }
+            Form::Locked => {
+                ensure!(stages == 1, "{stages} stages; expected one, the whole lookup");
+                vec![pnpf::shared(&Arc::new(Npf::build(&lowered(set)?, &interval_tree::Config::paper())?))]
             }
             Form::Classes => {
                 let engine = Arc::new(Rfc::build(&lowered(set)?, &rfc::Config::paper_bitmap())?);
@@ -194,7 +204,7 @@ impl Lookups {
 
     /// Returns whether workers of the first stage take the packets of a full load from memory, without a ring.
     pub(crate) fn takes(&self) -> bool {
-        matches!(self.form, Form::Replicated | Form::Pnpf | Form::Classes)
+        matches!(self.form, Form::Replicated | Form::Locked | Form::Classes)
     }
 
     /// Carries all packets once through a plane and returns their answers.
@@ -228,9 +238,13 @@ impl Lookups {
         let is_whole = is_own && stages == 1;
         let (all, each) = if is_whole { (setup.workers[0], 1) } else { (1, threads * (2 * setup.capacity + 1)) };
         let slots: Arc<[Slots]> = (0..all).map(|_| Slots::new(each, &self.keys, self.width)).collect();
-        let steps: Vec<Step<Rows>> = (0..stages).map(|at| self.timed(at, &times[at + 1], &slots, answers)).collect();
+        let steps: Vec<Step<Rows>> =
+            (0..stages).map(|at| self.timed(at, &times[at + 1], &slots, answers, !self.is_controlled(setup))).collect();
         let mut builder = PlaneBuilder::<Rows>::new();
         let fetch = self.source(setup, &times[0], &slots);
+        if self.is_controlled(setup) {
+            return self.controlled(setup, &steps, fetch, &times, &slots);
+        }
         let lossless = Link::new().capacity(setup.capacity);
         if is_own {
             let source = copies::source(&mut builder, steps[0].name(), setup.workers[0], &steps[..1], fetch);
@@ -254,16 +268,18 @@ impl Lookups {
         })??;
         let dropped = counters.rings.iter().map(|ring| ring.dropped.packets).sum();
         let services = times.iter().map(|times| times.take()).collect();
-        Ok(Ran { counters, dropped, wall, services })
+        Ok(Ran { counters, dropped, wall, active: Vec::new(), services })
     }
 
-    /// Returns a step whose service times are taken. The last one keeps the answers and gives buffers back.
+    /// Returns a step whose service times are taken. The last one keeps the answers, and gives buffers back if it `ends`
+    /// the plane.
     fn timed(
         &self,
         at: usize,
         times: &Arc<Times>,
         slots: &Arc<[Slots]>,
         answers: Option<&Arc<Mutex<Vec<Option<Match>>>>>,
+        ends: bool,
     ) -> Step<Rows> {
         let is_last = at + 1 == self.steps.len();
         let answers = answers.filter(|_| is_last).cloned();
@@ -277,7 +293,7 @@ impl Lookups {
                     if let Some(answers) = &answers {
                         lock(answers)[rows.rows.clone()].copy_from_slice(&rows.buffers.best);
                     }
-                    if !is_last {
+                    if !(is_last && ends) {
                         return Some(rows);
                     }
                     slots[own].give_back(rows);

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use firstmatch_core::rule::{ExpansionLimits, Lowered, lower};
 use firstmatch_core::{KeyBuf, Match, RuleSet};
 use firstmatch_generate::trace::{self, Coverage, Locality};
 use firstmatch_net::plane::highest_rate;
+use firstmatch_net::systems::pnpf;
 use firstmatch_net::systems::storm::{Assignment, Dynamic, Partition};
 use serde::Deserialize;
 
@@ -127,6 +128,8 @@ enum Of {
     Ratio,
     /// The same in per cent more.
     Percent,
+    /// Highest rate of the first plane over its lowest, of all sizes.
+    Spread,
     /// Mean nanoseconds per packet of each plane: 1,000 over its Mpps.
     Nanos,
     /// The same of the stage of boxes of each plane in Storm's form.
@@ -253,6 +256,8 @@ impl Bench<'_> {
         let cores = plane.cores.unwrap_or_else(|| plane.threads());
         let load = Load::Full { packets: 1 };
         let workers = if plane.workers.is_empty() { vec![1; stages] } else { plane.workers.clone() };
+        // All workers of a pipeline's stages answer, also those that a controller adds.
+        let workers = if plane.form == Form::Pnpf { pnpf::Config::paper().workers(stages) } else { workers };
         let setup = Setup { workers, batch: run.batch, capacity: run.capacity, cores: cores.min(here), load };
         ensure!(lookups.answers(&setup)? == self.answers, "{} gives other answers", plane.name);
         let full = Setup { load: Load::Full { packets: TRIAL }, ..setup.clone() };
@@ -288,7 +293,10 @@ impl Bench<'_> {
         let one = Setup { workers: vec![1; stages], cores: stages.min(self.here), ..setup.clone() };
         let timed = fastest(lookups, &one, LONGEST * self.run.seconds)?;
         let nanos: Vec<f64> = timed.services[1..].iter().map(|service| service.mean).collect();
-        let mut all = Vec::new();
+        let held = if plane.form == Form::Locked { self.held(&one)? } else { 0.0 };
+        let most =
+            if plane.form == Form::Pnpf { pnpf::Config::paper().workers(stages) } else { vec![usize::MAX; stages] };
+        let mut all: Vec<Found> = Vec::new();
         let named = plane.by_cores.iter().map(|&cores| (format!("{}, {cores}", plane.name), cores));
         let named = if plane.by_cores.is_empty() { vec![(plane.name.clone(), cores)] } else { named.collect() };
         for (name, cores) in named {
@@ -296,25 +304,49 @@ impl Bench<'_> {
             let own = |nanos: &f64| (cores as f64 * nanos / sum).ceil() as usize;
             let workers = match (plane.by_cores.is_empty(), plane.shares_cores) {
                 (true, _) => plane.workers.clone(),
-                (false, true) => nanos.iter().map(own).collect(),
+                (false, true) => nanos.iter().map(own).zip(&most).map(|(own, &most)| own.min(most)).collect(),
                 (false, false) => shared_out(cores, &nanos),
             };
             let is_projected = cores > self.here;
             let setup = Setup { workers: workers.clone(), cores, ..setup.clone() };
             let mut found = Found { name, workers, cores, is_projected, ..Found::default() };
-            if is_projected || !plane.by_cores.is_empty() {
+            if plane.form == Form::Locked {
+                // Each core adds what it did on those measured, as long as no tree is locked all the time.
+                let last = all.iter().rfind(|last| !last.is_projected);
+                let by_core = last.map_or(0.0, |last| last.mpps / last.cores as f64);
+                found.mpps = (by_core * cores as f64).min(1e3 / held);
+            } else if is_projected || !plane.by_cores.is_empty() {
                 let model = costs::model(&self.costs()?, lookups, &setup, &timed.services);
                 found.mpps = simulate(&model, SIMULATED).mpps;
             }
             if !is_projected {
                 found.simulated = Some(found.mpps).filter(|mpps| *mpps > 0.0);
-                let ran = fastest(lookups, &setup, LONGEST * self.run.seconds)?;
+                let ran = if plane.form == Form::Pnpf {
+                    let packets = (timed.mpps() * 1e6 * LONGEST * self.run.seconds) as u64;
+                    lookups.run(&Setup { workers: most.clone(), load: Load::Full { packets }, ..setup })?
+                } else {
+                    fastest(lookups, &setup, LONGEST * self.run.seconds)?
+                };
                 found.mpps = ran.mpps();
-                found.full = (1..stages).map(|stage| ran.counters.fullness(stage)).collect();
+                if ran.active.is_empty() {
+                    found.full = (1..stages).map(|stage| ran.counters.fullness(stage)).collect();
+                } else {
+                    found.workers = ran.active;
+                }
             }
             all.push(found);
         }
         Ok(all)
+    }
+
+    /// Returns the nanoseconds for which the tree of the slowest key word is searched for a packet.
+    fn held(&self, one: &Setup) -> anyhow::Result<f64> {
+        let stages = self.keys.schema().words().len() + 2;
+        let lookups = Lookups::build(Form::Pnpf, self.set, &self.keys, stages, &|_| bail!("the form has its engine"))?;
+        let setup = Setup { workers: vec![1; stages], cores: stages.min(self.here), ..one.clone() };
+        let ran = fastest(&lookups, &setup, LONGEST * self.run.seconds)?;
+        let words = &ran.services[2..stages];
+        Ok(words.iter().map(|service| service.mean / one.batch as f64).fold(0.0, f64::max))
     }
 
     /// Projects a plane in Storm's form. The times of its stages are taken once, so that planes differ by their
@@ -453,11 +485,11 @@ impl Rate {
             let (is_storm, stages) = (plane.form == Form::Storm, plane.workers.len());
             let takes = match plane.form {
                 Form::Replicated => true,
-                Form::Pnpf => plane.engine.is_paper("npf"),
+                Form::Pnpf | Form::Locked => plane.engine.is_paper("npf"),
                 Form::Classes => plane.engine.is_paper("bitmap_rfc"),
                 _ => false,
             };
-            let is_pipeline = matches!(plane.form, Form::Pnpf | Form::Classes);
+            let is_pipeline = matches!(plane.form, Form::Pnpf | Form::Locked | Form::Classes);
             ensure!(takes || !is_pipeline, "plane `{}`: expected the form's engine, with `paper = true`", plane.name);
             ensure!(!is_storm || stages == 2, "plane `{}`: {stages} stages; expected boxes and lookups", plane.name);
             let fits = if self.is_split { is_storm || takes } else { !is_storm && !is_pipeline };
@@ -530,6 +562,10 @@ impl Rate {
             Of::Gbps => found.iter().map(|found| self.gbps(found.mpps)).collect(),
             Of::Ratio => ratios().collect(),
             Of::Percent => ratios().map(|ratio| (ratio - 1.0) * 100.0).collect(),
+            Of::Spread => {
+                let rates = || found.iter().step_by(count).map(|found| found.mpps);
+                vec![rates().fold(0.0, f64::max) / rates().fold(f64::INFINITY, f64::min)]
+            }
             Of::Nanos => found.iter().map(|found| 1e3 / found.mpps).collect(),
             Of::Cache => storm(|found, storm| vec![storm.stages[0] / found.workers[0] as f64])?,
             Of::Stages => return Ok(Measured::Numbers(storm(|_, storm| storm.stages.to_vec())?)),

@@ -132,27 +132,37 @@ fn pipelines_are_run_by_cores() {
         plane("copies", "replicated", 1, "bitmap_rfc"),
         plane("phases", "classes", 2, "bitmap_rfc"),
         plane("reads", "classes", 3, "bitmap_rfc"),
-        plane("pnpf", "pnpf", 6, "npf") + "shares_cores = true\n",
+        plane("shared", "locked", 1, "npf"),
+        plane("pnpf", "pnpf", 7, "npf") + "shares_cores = true\n",
     ];
-    let claim = "[[claims]]\nid = 'one'\nof = 'mpps'\nplanes = ['copies, 1', 'phases, 1', 'reads, 1', 'pnpf, 1']\n
+    let claim =
+        "[[claims]]\nid = 'one'\nof = 'mpps'\nplanes = ['copies, 1', 'phases, 1', 'reads, 1', 'shared, 1', 'pnpf, 1']\n
 [[claims]]\nid = 'many'\nof = 'mpps'\nplanes = ['reads, 40']\n";
     let head = "profile = 'acl1'\nsizes = [40]\nseconds = 0.005\nis_split = true\n";
     let text = format!("{head}{}{claim}", planes.concat());
     let (out, found) = ran(run, &text).expect("a run");
-    assert!(out.contains("a hop of a message: ") && out.contains("1-1-1-1-1-1"), "{out}");
+    assert!(out.contains("a hop of a message: "), "{out}");
+    // One worker of input and of output, and up to three of each word.
+    let row =
+        out.lines().find(|line| line.contains("pnpf, 40")).and_then(|line| line.split('|').nth(2)).expect("a row");
+    let workers: Vec<usize> = row.trim().split('-').map(|count| count.parse().expect("a number")).collect();
+    assert!(
+        workers.len() == 7 && workers[0] == 1 && workers[6] == 1 && *workers.iter().max().expect("some") == 3,
+        "{out}"
+    );
     let Measured::Numbers(one) = &found[0].measured else { panic!("{found:?}") };
-    assert!(one.len() == 4 && one.iter().all(|mpps| *mpps > 0.0), "{found:?}");
+    assert!(one.len() == 5 && one.iter().all(|mpps| *mpps > 0.0), "{found:?}");
     assert!(matches!(&found[1].measured, Measured::Projected(many) if many[0] > 0.0), "{found:?}");
     for (right, wrong, expected) in [
         ("form = 'pnpf'", "form = 'classes'", "expected the form's engine, with `paper = true`"),
         ("paper = true", "paper = false", "expected the form's engine, with `paper = true`"),
         ("stages = 3", "stages = 4", "4 stages; expected two or three"),
-        ("stages = 6", "stages = 5", "5 stages; expected 6, one a key word and one more"),
+        ("stages = 7", "stages = 5", "5 stages; expected 7, one a key word and two more"),
         ("stages = 2\n", "", "`by_cores` needs `stages`"),
         ("by_cores = [1, 40]", "by_cores = [0]", "`by_cores` needs `stages`, `is_split` and a core each"),
         ("is_split = true", "", "`by_cores` needs `stages`, `is_split`"),
     ] {
-        let plane = planes.iter().rfind(|plane| plane.contains(right)).unwrap_or(&planes[3]);
+        let plane = planes.iter().rfind(|plane| plane.contains(right)).unwrap_or(&planes[4]);
         let bad = format!("{head}claims = []\n{plane}").replace(right, wrong);
         let error = ran(run, &bad).expect_err("a bad plane");
         assert!(format!("{error:#}").contains(expected), "{wrong}: {error:#}");
