@@ -75,7 +75,11 @@ pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write, emit
         for (m, (measure, figures)) in run.measures.iter().zip(&all).enumerate() {
             figures.print(out)?;
             let of_one = |about: &&About| !about.across && named(about) == (measure.clone(), traffic);
-            run.claims.iter().filter(of_one).try_for_each(|about| emit(figures.about(about, &digest)?))?;
+            run.claims.iter().filter(of_one).try_for_each(|about| {
+                let Some(by) = &about.by else { return emit(figures.about(about, &digest)?) };
+                let from = run.measures.iter().position(|measure| measure == by).context("`by` is no measure here")?;
+                emit(figures.predicted(&all[from], about, &digest)?)
+            })?;
             match together.get_mut(m) {
                 None => together.push(figures.clone()),
                 Some(together) => together.join(figures, &format!("{traffic:?}").to_lowercase()),

@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 
 use super::claims::Claims;
-use super::{Emit, adapt, boxes, built, callgrind, contest, example, model, rate, sweep};
+use super::{Emit, adapt, boxes, built, callgrind, contest, example, rate, sweep};
 
 /// Entries by name.
 #[derive(Debug, Default, Deserialize)]
@@ -75,8 +75,6 @@ kinds! {
     "boxes" = boxes::Boxes;
     /// Bytes by part, tables and other counts of what was built, by the number of rules.
     "built" = built::Structures;
-    /// Times predicted from statistics, beside measured ones.
-    "model" = model::Model;
     /// Lookups and statistics by a value of the configuration.
     "sweep" = sweep::Sweep;
     /// Highest rates without loss of planes of threads.

@@ -29,6 +29,10 @@ pub(super) struct About {
     pub(super) per: Option<String>,
     /// Figure that is to be exceeded.
     limit: Option<f64>,
+    /// Measure of a contest from which figures are predicted, and the sizes to which the prediction is fitted.
+    pub(super) by: Option<Measure>,
+    #[serde(default)]
+    fitted: Vec<usize>,
     /// Factor on the numbers, such as 1000 for nanoseconds; by default 1.
     #[serde(default = "unscaled")]
     scale: f64,
@@ -80,6 +84,14 @@ enum Of {
     Fewer,
     /// Whether the mean of each engine is better than that of the next.
     Ordered,
+    /// Largest error of each engine, in per cent, of figures that a straight line predicts from another measure.
+    ///
+    /// The line is of least squares through the sizes `fitted`, and the errors are those of the others, without sign.
+    #[serde(rename = "largest error")]
+    LargestError,
+    /// Mean of these errors.
+    #[serde(rename = "mean error")]
+    MeanError,
     /// Least, mean and most over the profiles and sizes.
     Range,
     /// Most of the first engine over the profiles and sizes.
@@ -203,6 +215,39 @@ impl Figures {
         Ok(Outcome { reach, nearby, ..Outcome::exact(&about.id, measured, digest) })
     }
 
+    /// Judges what a straight line predicts of these figures from others of the same sets.
+    pub(super) fn predicted(&self, from: &Self, about: &About, digest: &str) -> anyhow::Result<Outcome> {
+        let is_fitted = |s: usize| about.fitted.contains(&self.sizes[s]);
+        let (fitted, others): (Vec<usize>, Vec<usize>) = (0..self.sizes.len()).partition(|&s| is_fitted(s));
+        ensure!(!fitted.is_empty() && !others.is_empty(), "`fitted`: expected some of the sizes, not all");
+        let place = |name: &String| self.engines.iter().position(|engine| engine == name);
+        let engines =
+            about.engines.iter().map(|name| place(name).with_context(|| format!("there is no engine `{name}`")));
+        let engines = engines.collect::<anyhow::Result<Vec<_>>>()?;
+        let points = |e: usize, sizes: &[usize]| -> Vec<(f64, f64)> {
+            let all = (0..self.profiles.len()).flat_map(|p| sizes.iter().map(move |&s| (p, s)));
+            all.map(|(p, s)| (from.all[e][p][s], self.all[e][p][s])).collect()
+        };
+        // Times of the sizes that are fitted may be others, by a factor.
+        let errors = |factor: f64| {
+            let of = |&e: &usize| {
+                let known = points(e, &fitted);
+                let differ = known.iter().any(|point| point.0 != known[0].0);
+                ensure!(differ, "a line is fitted to two different counts at least");
+                let (each, of) = (slope(&known), |get: fn(&(f64, f64)) -> f64| mean(known.iter().map(get)));
+                let base = of(|point| point.1) - each * of(|point| point.0);
+                let error = |&(count, time): &(f64, f64)| ((base + each * count) * factor / time - 1.0).abs() * 100.0;
+                let errors: Vec<f64> = points(e, &others).iter().map(error).collect();
+                let is_mean = matches!(about.of, Of::MeanError);
+                Ok(if is_mean { mean(errors.into_iter()) } else { errors.into_iter().fold(0.0, f64::max) })
+            };
+            anyhow::Ok(Measured::Numbers(engines.iter().map(of).collect::<anyhow::Result<_>>()?))
+        };
+        let nearby = NEARBY.into_iter().map(|factor| anyhow::Ok((errors(factor)?, Reach::Whole)));
+        let nearby = nearby.collect::<anyhow::Result<_>>()?;
+        Ok(Outcome { nearby, ..Outcome::exact(&about.id, errors(1.0)?, digest) })
+    }
+
     /// Returns figures in which the times of one engine are others, within the noise.
     ///
     /// Either all of them are, or those of larger sets the more. There are none where nothing is timed.
@@ -313,6 +358,7 @@ impl Figures {
                 let pairs = means.windows(2).map(|pair| (pair[0], pair[1])).collect();
                 return Ok((Measured::Pairs { pairs, what: joined(&means) }, reach));
             }
+            Of::LargestError | Of::MeanError => bail!("an error is of a contest, with `by`"),
             Of::Range => {
                 let figures = || cells().map(|(p, s)| figure(0, p, s));
                 vec![figures().fold(f64::INFINITY, f64::min), mean(figures()), figures().fold(0.0, f64::max)]
@@ -467,6 +513,20 @@ mod tests {
         }
         let about = toml::from_str("id = 'i'\nof = 'means'\nengines = ['a']\nup_to = 9").expect("a claim");
         assert!(figures.measured(&about).is_err());
+    }
+
+    #[test]
+    fn a_line_predicts_what_lies_on_it() {
+        let (counts, times) = (figures(&[1, 2, 3], &[&[1.0, 3.0, 10.0]]), figures(&[1, 2, 3], &[&[5.0, 9.0, 20.0]]));
+        let about = |fitted: &str| {
+            let text = format!("id = 'i'\nof = 'largest error'\nengines = ['a']\nby = 'tables'\nfitted = {fitted}");
+            times.predicted(&counts, &toml::from_str(&text).expect("a claim"), "")
+        };
+        // 23 is 15 % more than 20; with times a tenth more it is 26.5 % more.
+        let outcome = about("[1, 2]").expect("a line");
+        let Measured::Numbers(numbers) = &outcome.measured else { panic!("{outcome:?}") };
+        assert!((numbers[0] - 15.0).abs() < 1e-9 && outcome.nearby.len() == 2, "{outcome:?}");
+        assert!(about("[1]").is_err() && about("[1, 2, 3]").is_err());
     }
 
     #[test]

@@ -15,7 +15,6 @@ mod example;
 mod experiment;
 mod figures;
 mod lists;
-mod model;
 mod rate;
 mod record;
 mod sax_pac;
