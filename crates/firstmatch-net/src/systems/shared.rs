@@ -133,8 +133,8 @@ impl fmt::Debug for SharedBoxes {
 }
 
 impl SharedBoxes {
-    /// Returns boxes for `workers` workers, which `updater` makes.
-    pub fn new(updater: BoxUpdater, workers: usize) -> Arc<Self> {
+    /// Returns boxes for `workers` workers, which `updater` makes; those that it has already are published.
+    pub fn new(mut updater: BoxUpdater, workers: usize) -> Arc<Self> {
         let engine = Arc::clone(updater.engine());
         let slot = || Slot {
             sample: Mutex::new(Sample { key: one_row(engine.schema()), is_new: false }),
@@ -143,7 +143,9 @@ impl SharedBoxes {
             is_closed: AtomicBool::new(false),
         };
         let slots = (0..workers).map(|_| slot()).collect();
-        let (boxes, key) = (Arc::new(updater.boxes()), one_row(engine.schema()));
+        let (mut boxes, key) = (updater.boxes(), one_row(engine.schema()));
+        updater.publish(&mut boxes);
+        let boxes = Arc::new(boxes);
         let updating = Mutex::new(Updating { made: vec![Arc::clone(&boxes)], key, updater });
         Arc::new(Self { slots, stamp: AtomicU64::new(0), published: Mutex::new(boxes), updating, engine })
     }
