@@ -59,7 +59,7 @@
 //! - Boxes are of one rule by default, so that matches and counts of rules stay true. In the paper they are of one
 //!   action ([`ByAction`]), so that fewer of them hold more packets.
 //! - Boxes are proved over a list of regions by default ([`Proof::List`]), which follows changes and is searched in
-//!   slices. The paper's tree of HyperCuts ([`Proof::Tree`]) visits few nodes for a small box.
+//!   slices. The paper's tree of HyperCuts ([`Proof::Tree`]) takes fewer steps, but more time.
 //! - The paper's search ends at the first box that holds a packet; ours ends with the block.
 
 mod boxes;
