@@ -8,6 +8,7 @@ use firstmatch_core::RuleSet;
 use firstmatch_core::rule::{Priority, RuleSpec};
 use firstmatch_core::schema::Family;
 use firstmatch_generate::profile::classbench;
+use firstmatch_generate::rules::Actions;
 use firstmatch_generate::{Profile, npf, openflow, rules, trace};
 use firstmatch_net::source;
 use indicatif::ProgressBar;
@@ -30,12 +31,14 @@ pub(super) struct Plan<'a> {
 pub(super) struct Bias {
     /// Smoothing of prefix lengths, in bits.
     pub(super) smoothing: u8,
+    /// Share of the rules that deny; the others permit. With 0, no action is stated.
+    pub(super) deny: f64,
 }
 
 impl Bias {
     /// Returns the bias of smoothing alone.
     pub(super) fn smoothed(smoothing: u8) -> Self {
-        Self { smoothing }
+        Self { smoothing, ..Self::default() }
     }
 }
 
@@ -137,15 +140,15 @@ impl Lists {
     ///
     /// The rules of several profiles take turns, each in its own order. For example, 100 rules of `acl1+fw1` are 50 of
     /// `acl1` at the odd lines and 50 of `fw1` at the even ones.
-    pub(super) fn list(&self, size: usize, Bias { smoothing }: Bias, seed: u64) -> anyhow::Result<RuleSet> {
+    pub(super) fn list(&self, size: usize, Bias { smoothing, deny }: Bias, seed: u64) -> anyhow::Result<RuleSet> {
         let share = size / self.0.len();
         ensure!(share > 0, "{size} rules are too few for {} profiles", self.0.len());
         let one = |source: &Source| match source {
             Source::Profile(profile) => {
                 let profile = (**profile).clone();
-                let config =
-                    rules::Config { rules: share, seed, profile, smoothing, fewer: true, ..Default::default() };
-                rules::generate(&config)
+                let actions = if deny > 0.0 { Actions::Stated { deny, mark: 0.0 } } else { Actions::Unstated };
+                let config = rules::Config { rules: share, seed, profile, actions, smoothing, ..Default::default() };
+                rules::generate(&rules::Config { fewer: true, ..config })
             }
             Source::Npf(pools, addresses) => npf::generate(pools, *addresses, share, seed),
             &Source::Openflow(ratios) => {

@@ -31,7 +31,7 @@ use rows::{Rows, Slots};
 use stopwatch::{Stopwatch, Times};
 
 pub(crate) use stopwatch::Service;
-pub(crate) use storm::StormTimes;
+pub(crate) use storm::{StormTimes, cpu};
 
 /// Form of a plane.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub(crate) enum Form {
     Classes,
     /// A stage of boxes and one of whole lookups, which [`StormTimes`] has.
     Storm,
+    /// One stage, whose workers do whole lookups behind boxes that one updater makes for all.
+    Shared,
 }
 
 /// Lookup in steps, one for each stage.
@@ -171,7 +173,7 @@ impl Lookups {
                 };
                 systems::rfc::steps(&engine, cut)
             }
-            Form::Storm => anyhow::bail!("Storm's form has no plane to measure; expected another form"),
+            Form::Storm | Form::Shared => anyhow::bail!("a form with boxes needs packets that are split"),
         };
         Ok(Self { form, steps, keys: Arc::clone(keys), width })
     }

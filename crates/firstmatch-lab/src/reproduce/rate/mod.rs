@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
+use firstmatch_core::cache::rule::{self, ByAction};
 use firstmatch_core::rule::{ExpansionLimits, Lowered, lower};
-use firstmatch_core::{KeyBuf, Match, RuleSet};
+use firstmatch_core::{KeyBuf, Match, RuleSet, Verdict};
 use firstmatch_generate::trace::{self, Coverage, Locality};
 use firstmatch_net::plane::highest_rate;
 use firstmatch_net::systems::pnpf;
@@ -19,7 +20,7 @@ use super::{Emit, Measured, NEARBY, Outcome, Reach};
 use crate::definition::Engine;
 use crate::digest::Running;
 use crate::planes::costs::{self, Effort};
-use crate::planes::measure::{Form, Load, Lookups, Ran, Service, Setup, StormTimes, WARM_UP};
+use crate::planes::measure::{self, Form, Load, Lookups, Ran, Service, Setup, StormTimes, WARM_UP};
 use crate::planes::simulate::{Costs, Outcome as SimulatedPlane, simulate};
 use crate::planes::validate::shared_out;
 use crate::table::table;
@@ -29,8 +30,14 @@ use crate::workload;
 #[serde(deny_unknown_fields)]
 pub(super) struct Rate {
     profile: String,
+    /// Further profiles, of the same sizes.
+    #[serde(default)]
+    further: Vec<String>,
     /// Sizes of the sets.
     sizes: Vec<usize>,
+    /// Share of the rules that deny, where boxes are of one action.
+    #[serde(default)]
+    deny: f64,
     #[serde(default)]
     smoothing: u8,
     /// Exponent of Zipf's law over the rules, with new headers; without it headers are uniform.
@@ -103,6 +110,8 @@ pub(super) struct About {
     pub(super) id: String,
     of: Of,
     planes: Vec<String>,
+    /// Profile of the sets, if not the first.
+    profile: Option<String>,
     /// Size of the set, if not all sizes one after another.
     rules: Option<usize>,
     /// Whether the least and the most of all numbers are claimed.
@@ -136,6 +145,8 @@ enum Of {
     Cache,
     /// Nanoseconds per packet of one worker of each of the two stages, as they were measured.
     Stages,
+    /// CPU nanoseconds per packet of all threads of each plane that ran, with boxes where it has any.
+    Cpu,
     /// Milliseconds until the last loss after a cold start of each plane in Storm's form.
     WarmUp,
     /// Partition of the first plane at the end of that, with an updater, for the largest set.
@@ -177,6 +188,8 @@ struct Found {
     full: Vec<f64>,
     /// Figures of Storm's form.
     storm: Option<StormFound>,
+    /// CPU nanoseconds a packet of a plane that ran beside planes with boxes, measured and simulated.
+    cpu: Option<[f64; 2]>,
 }
 
 /// Nanoseconds a packet of one worker of each stage, milliseconds of the warm-up, and workers at its end.
@@ -189,11 +202,11 @@ struct StormFound {
 
 pub(super) fn run(run: &Rate, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
     run.check()?;
-    let lists = Lists::of(&run.profile, seeds)?;
     let here = std::thread::available_parallelism().map_or(1, usize::from);
     let (mut costs, mut all, mut digest) = (None, Vec::new(), Running::default());
-    for &rules in &run.sizes {
-        let set = lists.list(rules, Bias::smoothed(run.smoothing), 1)?;
+    for (profile, rules) in run.sets() {
+        let bias = Bias { deny: run.deny, ..Bias::smoothed(run.smoothing) };
+        let set = Lists::of(profile, seeds)?.list(rules, bias, 1)?;
         let locality = run.zipf.map_or(Locality::Uniform, |s| Locality::Zipf { s });
         let headers = if run.zipf.is_some() { NEW_PACKETS } else { PACKETS };
         let trace = trace::Config { headers, seed: 1, coverage: Coverage::Drawn, locality, ..Default::default() };
@@ -204,7 +217,7 @@ pub(super) fn run(run: &Rate, seeds: Option<&Path>, out: &mut dyn Write, emit: E
         let found = run.planes.iter().map(|plane| bench.find(plane)).collect::<anyhow::Result<Vec<_>>>()?;
         let mut found = found.concat();
         bench.warm_up(&mut found);
-        run.print(&found, rules, here, out)?;
+        run.print(&found, &format!("{profile}, {rules} rules"), here, out)?;
         if let Some(costs) = costs.filter(|_| run.is_split) {
             let near = costs.send + costs.receive;
             let far = near + costs.send_far + costs.take_far;
@@ -230,8 +243,8 @@ struct Bench<'a> {
     answers: &'a [Option<Match>],
     here: usize,
     costs: &'a mut Option<Costs>,
-    /// Times of Storm's stages.
-    storm: Option<StormTimes>,
+    /// View of the rules by action with the verdicts of all packets, and times of Storm's stages.
+    storm: Option<(ByAction, Vec<Option<Verdict>>, StormTimes)>,
 }
 
 impl Bench<'_> {
@@ -244,8 +257,8 @@ impl Bench<'_> {
     }
 
     fn find(&mut self, plane: &Plane) -> anyhow::Result<Vec<Found>> {
-        if plane.form == Form::Storm {
-            return Ok(vec![self.find_storm(plane)?]);
+        if matches!(plane.form, Form::Storm | Form::Shared) {
+            return Ok(vec![self.find_storm(plane).with_context(|| plane.name.clone())?]);
         }
         let recipe = plane.engine.recipe()?;
         let build = |lowered: &Lowered| Ok((recipe.build)(lowered)?);
@@ -349,36 +362,48 @@ impl Bench<'_> {
         Ok(words.iter().map(|service| service.mean / one.batch as f64).fold(0.0, f64::max))
     }
 
-    /// Projects a plane in Storm's form. The times of its stages are taken once, so that planes differ by their
-    /// workers.
+    /// Projects a plane in Storm's form, or runs one whose workers share boxes. The times of the stages are taken once,
+    /// so that planes differ by their workers. Planes that this machine has cores for run, too.
     fn find_storm(&mut self, plane: &Plane) -> anyhow::Result<Found> {
         let costs = self.costs()?;
         if self.storm.is_none() {
             let build = plane.engine.recipe()?.build;
             let lowered = lower(self.set, self.keys.schema(), &ExpansionLimits::default())?;
-            let (times, answers) = StormTimes::take(build(&lowered)?, &lowered, &self.keys, self.run.batch)?;
-            ensure!(answers == self.answers, "{} gives other answers", plane.name);
-            self.storm = Some(times);
+            let view = ByAction::over(build(&lowered)?.into(), &lowered, self.set, &rule::Config::paper())?;
+            let verdict = |found: Match| self.set.get(found.rule).map(|rule| rule.action.into());
+            let verdicts: Vec<_> = self.answers.iter().map(|found| found.and_then(verdict)).collect();
+            let times = StormTimes::take(&view, &self.keys, self.run.batch, &verdicts)?;
+            self.storm = Some((view, verdicts, times));
         }
-        let Some(times) = &self.storm else { unreachable!("taken just now") };
+        let Some((view, verdicts, times)) = &self.storm else { unreachable!("taken just now") };
+        let (run, workers) = (self.run, plane.workers.clone());
+        let found = Found { name: plane.name.clone(), workers, ..Found::default() };
+        let runs = plane.workers.iter().sum::<usize>() <= self.here && plane.when_full.is_none();
+        let cpu = runs.then(|| {
+            let ran = measure::cpu(view, &self.keys, (run.batch, &plane.workers), verdicts)?;
+            anyhow::Ok([ran, times.simulated_cpu(&costs, &plane.workers, self.here)])
+        });
+        let found = Found { cpu: cpu.transpose()?, ..found };
+        if plane.form == Form::Shared {
+            ensure!(runs, "{:?} workers; expected a core for each", plane.workers);
+            return Ok(Found { cores: self.here, ..found });
+        }
         let partition = plane.partition();
         let stages = times.stages();
         let high = (stages.mpps(partition) * 1.5e6) as u64;
-        let found = highest(high, |rate, nanos| simulate(&times.model(&costs, plane.assignment(), rate, false), nanos));
+        let mpps = highest(high, |rate, nanos| simulate(&times.model(&costs, plane.assignment(), rate, false), nanos));
         Ok(Found {
-            name: plane.name.clone(),
-            workers: plane.workers.clone(),
             cores: plane.cores.unwrap_or_else(|| plane.threads()),
-            mpps: found,
+            mpps,
             is_projected: true,
             storm: Some(StormFound { stages: [stages.cache, stages.full], warm_up: 0.0, last: [0; 2] }),
-            ..Found::default()
+            ..found
         })
     }
 
     /// Starts planes in Storm's form without boxes, at 0.9 of the highest rate that all of them keep with boxes.
     fn warm_up(&self, all: &mut [Found]) {
-        let Some(times) = &self.storm else { return };
+        let Some((_, _, times)) = &self.storm else { return };
         let least = all.iter().filter(|found| found.storm.is_some()).map(|found| found.mpps);
         let rate = 0.9e6 * least.fold(f64::INFINITY, f64::min);
         let costs = self.costs.unwrap_or(Costs::NONE);
@@ -418,6 +443,7 @@ fn nearby(all: &[Vec<Found>]) -> impl Iterator<Item = Vec<Vec<Found>>> {
             if let Some(storm) = &mut sizes[at].storm {
                 storm.warm_up *= factor;
             }
+            sizes[at].cpu.iter_mut().for_each(|cpu| cpu[0] *= factor);
         }
         other
     })
@@ -485,6 +511,7 @@ impl Rate {
             let (is_storm, stages) = (plane.form == Form::Storm, plane.workers.len());
             let takes = match plane.form {
                 Form::Replicated => true,
+                Form::Shared => stages == 1,
                 Form::Pnpf | Form::Locked => plane.engine.is_paper("npf"),
                 Form::Classes => plane.engine.is_paper("bitmap_rfc"),
                 _ => false,
@@ -492,7 +519,8 @@ impl Rate {
             let is_pipeline = matches!(plane.form, Form::Pnpf | Form::Locked | Form::Classes);
             ensure!(takes || !is_pipeline, "plane `{}`: expected the form's engine, with `paper = true`", plane.name);
             ensure!(!is_storm || stages == 2, "plane `{}`: {stages} stages; expected boxes and lookups", plane.name);
-            let fits = if self.is_split { is_storm || takes } else { !is_storm && !is_pipeline };
+            let fits =
+                if self.is_split { is_storm || takes } else { !is_storm && !is_pipeline && plane.form != Form::Shared };
             ensure!(fits, "plane `{}`: `is_split` is for copies and the forms of papers, which need it", plane.name);
             let moves = plane.when_full.is_none_or(|workers| is_storm && workers.iter().all(|&workers| workers > 0));
             ensure!(moves, "plane `{}`: `when_full` is of two stages in Storm's form", plane.name);
@@ -509,27 +537,40 @@ impl Rate {
         Ok(ran.dropped == 0 && packets as f64 / seconds >= KEPT * rate as f64)
     }
 
-    fn print(&self, all: &[Found], rules: usize, here: usize, out: &mut dyn Write) -> anyhow::Result<()> {
+    /// Returns the sets by profile and size.
+    fn sets(&self) -> impl Iterator<Item = (&str, usize)> {
+        let profiles = std::iter::once(&self.profile).chain(&self.further);
+        profiles.flat_map(|profile| self.sizes.iter().map(move |&rules| (profile.as_str(), rules)))
+    }
+
+    fn print(&self, all: &[Found], set: &str, here: usize, out: &mut dyn Write) -> anyhow::Result<()> {
         let head = ["plane", "workers by stage", "cores", "measured or projected", "Mpps", "Gbps", "ms until warm"];
-        let more = ["error of the simulation, %", "rings full, %"];
+        let more = ["error of the simulation, %", "rings full, %", "CPU ns a packet", "simulated over it"];
         let mut table = table(head.into_iter().chain(more));
+        let rate = |rate: f64| if rate > 0.0 { format!("{rate:.3}") } else { String::new() };
         for found in all {
             let workers: Vec<String> = found.workers.iter().map(usize::to_string).collect();
             let how = if found.is_projected { "projected" } else { "measured" };
+            let [cpu, error] = found
+                .cpu
+                .map(|[ran, simulated]| [ran, simulated / ran])
+                .map_or_else(Default::default, |cpu| cpu.map(|number| format!("{number:.2}")));
             let full: Vec<String> = found.full.iter().map(|share| format!("{:.0}", share * 100.0)).collect();
             table.add_row([
                 found.name.clone(),
                 workers.join("-"),
                 found.cores.to_string(),
                 how.to_owned(),
-                format!("{:.3}", found.mpps),
-                format!("{:.3}", self.gbps(found.mpps)),
+                rate(found.mpps),
+                rate(self.gbps(found.mpps)),
                 found.storm.map(|storm| format!("{:.3}", storm.warm_up)).unwrap_or_default(),
                 found.simulated.map(|mpps| format!("{:+.0}", (mpps / found.mpps - 1.0) * 100.0)).unwrap_or_default(),
                 full.join(" "),
+                cpu,
+                error,
             ]);
         }
-        writeln!(out, "highest rates without loss, {rules} rules; {here} cores were there to measure on\n{table}")?;
+        writeln!(out, "highest rates without loss, {set}; {here} cores were there to measure on\n{table}")?;
         Ok(())
     }
 
@@ -546,9 +587,11 @@ impl Rate {
         let count = places.len();
         let enough = !matches!(about.of, Of::Ratio | Of::Percent) || count.is_multiple_of(2);
         ensure!(enough && count > 0, "{count} planes; expected two for a ratio, else one at least");
-        let sizes = self.sizes.iter().zip(all).filter(|(size, _)| about.rules.is_none_or(|only| only == **size));
+        let profile = about.profile.as_ref().unwrap_or(&self.profile);
+        let is_meant = |(own, size): (&str, usize)| own == *profile && about.rules.is_none_or(|only| only == size);
+        let sizes = self.sets().zip(all).filter(|(set, _)| is_meant(*set));
         let found: Vec<&Found> = sizes.flat_map(|(_, all)| places.iter().map(|&at| &all[at])).collect();
-        ensure!(!found.is_empty(), "there is no set of this size");
+        ensure!(!found.is_empty(), "there is no set of this profile and size");
         // Both rates of a ratio are measured, or both are simulated, because the simulation has an error of its own.
         let is_projected = found.iter().any(|found| found.is_projected);
         let rate = |found: &Found| found.simulated.filter(|_| is_projected).unwrap_or(found.mpps);
@@ -569,6 +612,10 @@ impl Rate {
             Of::Nanos => found.iter().map(|found| 1e3 / found.mpps).collect(),
             Of::Cache => storm(|found, storm| vec![storm.stages[0] / found.workers[0] as f64])?,
             Of::Stages => return Ok(Measured::Numbers(storm(|_, storm| storm.stages.to_vec())?)),
+            Of::Cpu => {
+                let all = found.iter().map(|found| found.cpu.map(|cpu| cpu[0]));
+                return Ok(Measured::Numbers(all.collect::<Option<_>>().context("a plane did not run")?));
+            }
             Of::WarmUp => storm(|_, storm| vec![storm.warm_up])?,
             Of::Partition => {
                 let last = found[found.len() - count].storm.context("expected a plane in Storm's form")?.last;

@@ -95,13 +95,15 @@ fn storm_is_projected_from_its_stages() {
     };
     let planes = plane("fixed", "workers = [2, 1]") + &plane("moving", "workers = [4, 2]\nwhen_full = [2, 4]");
     let copies = "[[planes]]\nname = 'copies'\nform = 'replicated'\nworkers = [8]\ncores = 10000
-engine = { engine = 'hypercuts' }\n";
+engine = { engine = 'hypercuts' }
+[[planes]]\nname = 'folded'\nform = 'shared'\nworkers = [1]\nengine = { engine = 'hypercuts' }\n";
     let claims = ["mpps", "nanos", "cache", "warm_up", "partition", "stages"];
     let of = |of: &&str| format!("[[claims]]\nid = '{of}'\nof = '{of}'\nplanes = ['moving', 'fixed']\n");
-    let ends = "[[claims]]\nid = 'ends'\nof = 'mpps'\nplanes = ['moving']\nrules = 40\nscale = 2.0\nends = true\n";
+    let ends = "[[claims]]\nid = 'ends'\nof = 'mpps'\nplanes = ['moving']\nrules = 40\nscale = 2.0\nends = true
+[[claims]]\nid = 'cpu'\nof = 'cpu'\nplanes = ['folded']\nprofile = 'fw1'\n";
     let claims: String = claims.iter().map(of).collect::<String>() + ends;
     let text = format!(
-        "profile = 'acl1'\nsizes = [40, 60]\nseconds = 0.005\nzipf = 2.0\nis_split = true\n{planes}{copies}{claims}"
+        "profile = 'acl1'\nfurther = ['fw1']\ndeny = 0.1\nsizes = [40, 60]\nseconds = 0.005\nzipf = 2.0\nis_split = true\n{planes}{copies}{claims}"
     );
     let (_, found) = ran(run, &text).expect("a run");
     let projected = [0, 1, 2, 3, 6].map(|at| &found[at]);
@@ -119,6 +121,7 @@ engine = { engine = 'hypercuts' }\n";
         "{found:?}"
     );
     assert_eq!(ends, [2.0 * mpps[0]; 2]);
+    assert!(numbers(&found[7]).len() == 2 && numbers(&found[7]).iter().all(|nanos| *nanos > 0.0), "{found:?}");
 }
 
 /// The papers' pipelines and copies beside them: measured on one core, projected to many.
