@@ -2,7 +2,6 @@
 #![deny(unsafe_code)]
 
 mod clock;
-mod compare;
 mod definition;
 mod digest;
 mod engines;
@@ -82,11 +81,6 @@ Examples:
 Costs of threads are fitted on planes that look nothing up. Every figure says whether it was measured or projected. \
 No other program should run meanwhile.")]
     Planes(planes::PlanesArgs),
-    /// Compare two records of a definition: whether their lookups agree within the noise that they state
-    #[command(after_help = "\
-Examples:
-  firstmatch-lab compare before.csv after.csv")]
-    Compare(compare::CompareArgs),
     /// Write one HTML page with the plots and tables of all records, and print its path
     #[command(after_help = "\
 Examples:
@@ -131,7 +125,6 @@ fn main() -> ExitCode {
         Command::Measure(args) => measure(args),
         Command::Reproduce(args) => reproduce::reproduce(args, &Machine::here(), &mut stdout().lock()),
         Command::Planes(args) => planes::planes(args, &Machine::here(), &mut stdout().lock()),
-        Command::Compare(args) => compare::compare(args, &mut stdout().lock()),
         Command::WatchedLookups(args) => valgrind::child(args).map(|()| ExitCode::SUCCESS),
         Command::Report(args) => report(args),
         Command::Readme(args) => readme::readme(args, &mut stdout().lock()),

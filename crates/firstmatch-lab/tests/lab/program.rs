@@ -145,34 +145,6 @@ fn times_of_a_slow_machine_are_recorded() {
 }
 
 #[test]
-fn records_are_compared() {
-    let folder = folder("compared");
-    let head = "set,rules,keys,engine,measure,batch,threads,unit,median,min,lower_quartile,upper_quartile,max,\
-                wall_median,noise_floor,drift,void,of_limit,of_rte_acl,of_linear\n";
-    let row = |engine: &str, median: &str, drift: &str| {
-        format!("small,9,9,{engine},lookup,256,1,ns/packet,{median},1,1,1,1,1,0.01,{drift},false,,,\n")
-    };
-    let record = |name: &str, rows: [String; 3]| {
-        let text = format!("# machine\n# firstmatch-lab measure small\n{head}{}", rows.concat());
-        fs::write(folder.join(name), text).expect("a file");
-    };
-    record("before.csv", [row("one", "10", "0.02"), row("two", "20", "0.05"), row("three", "", "")]);
-    record("after.csv", [row("one", "10.4", "0.02"), row("two", "20", "0.01"), row("three", "30", "0.01")]);
-    record("later.csv", [row("one", "11.2", "0.08"), row("two", "22", "0.01"), row("three", "30", "0.01")]);
-    let (code, out) = run(&folder, &["compare", "before.csv", "after.csv"]);
-    assert_eq!((code, out.lines().next()), (0, Some("2 of 2 figures agree within the noise that their records state")));
-    let (code, out) = run(&folder, &["compare", "before.csv", "later.csv"]);
-    assert!(code == 0 && out.starts_with("0 of 2 figures agree"), "{code}: {out}");
-    assert!(out.contains("|    two |   20.0 |  22.0 | 10.0 % | 8.0 % |"), "{out}");
-    record("none.csv", [row("four", "1", ""), row("five", "1", ""), row("six", "1", "")]);
-    let (code, out) = run(&folder, &["compare", "before.csv", "none.csv"]);
-    assert!(code == 2 && out.contains("no figure of a lookup in common"), "{code}: {out}");
-    fs::write(folder.join("broken.csv"), format!("{head}small,9\n")).expect("a file");
-    let (code, out) = run(&folder, &["compare", "before.csv", "broken.csv"]);
-    assert!(code == 2 && out.contains("broken.csv:2: expected 20 columns, found 2"), "{code}: {out}");
-}
-
-#[test]
 fn what_is_bad_is_named_and_the_rest_runs() {
     let folder = folder("bad");
     let good = good(&folder);

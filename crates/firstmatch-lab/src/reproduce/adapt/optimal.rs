@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(huffman(&[0, 0, 0, 0]), [2; 4]);
         // The two least join first, then the next with them.
         assert_eq!(huffman(&[8, 1, 4, 2]), [1, 3, 2, 3]);
-        assert_eq!(huffman(&[3, 3, 2, 2, 2]), [2, 2, 2, 3, 3]);
+        assert_eq!(huffman(&[3, 3, 2, 2, 2]), [2, 2, 3, 3, 2]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::reproduce::testing::{numbers, ran};
+use crate::reproduce::{Measured, NEARBY};
 
 const PLANES: &str = "
 [[planes]]
