@@ -10,14 +10,63 @@ use crate::engine::{Match, Overlaps, Probe};
 use crate::engines::shared::BLOCK;
 use crate::rule::Region;
 
-/// Node with the part of the box that lies in it: an interval of the low bits of each word.
+/// Nodes to visit, each with the part of the box that lies in it: an interval of the low bits of each word.
 ///
 /// The low bits are enough, because nodes below cut no others. So a subtree that several cells share is walked in the
 /// same way from each of them.
-struct Step {
-    node: u32,
-    lo: Box<[u32]>,
-    hi: Box<[u32]>,
+#[derive(Default)]
+struct Walk {
+    /// Number of key words.
+    width: usize,
+    /// Place of each node, then its lower and its upper bounds.
+    steps: Vec<u32>,
+    /// The step that was taken last.
+    step: Vec<u32>,
+    /// Cuts of its node, as word, shift, bits, bounds of the box in it, and the part of the cell that is made.
+    cuts: Vec<(usize, u32, u32, [u32; 2], u32)>,
+}
+
+impl Walk {
+    /// Takes the next step; returns false if there is none.
+    fn next(&mut self) -> bool {
+        let Some(at) = self.steps.len().checked_sub(1 + 2 * self.width) else { return false };
+        self.step.clear();
+        self.step.extend_from_slice(&self.steps[at..]);
+        self.steps.truncate(at);
+        true
+    }
+
+    /// Adds the children of an inner node whose cells the box reaches.
+    fn push_cells(&mut self, node: &[u32; 4]) {
+        let Self { width, steps, step, cuts } = self;
+        cuts.clear();
+        cuts.extend(CutTree::cuts(node).map(|(word, shift, bits)| {
+            let below = ones(shift + bits);
+            let (lo, hi) = (step[1 + word], step[1 + *width + word]);
+            // A box that leaves the bits of the node reaches all of its cells.
+            let (lo, hi) = if (lo ^ hi) & !below == 0 { (lo & below, hi & below) } else { (0, below) };
+            (word, shift, bits, [lo, hi], lo >> shift)
+        }));
+        loop {
+            let from = steps.len();
+            steps.extend_from_slice(step);
+            let mut child = 0;
+            for &(word, shift, bits, [lo, hi], part) in cuts.iter() {
+                child = child << bits | part;
+                // Cells between the ends are reached whole.
+                steps[from + 1 + word] = if part == lo >> shift { lo & ones(shift) } else { 0 };
+                let last = if part == hi >> shift { hi & ones(shift) } else { ones(shift) };
+                steps[from + 1 + *width + word] = last;
+            }
+            steps[from] = node[0] + child;
+            // The last cut changes first.
+            let Some(at) = cuts.iter().rposition(|&(_, shift, _, [_, hi], part)| part < hi >> shift) else { return };
+            cuts[at].4 += 1;
+            for (_, shift, _, [lo, _], part) in &mut cuts[at + 1..] {
+                *part = *lo >> *shift;
+            }
+        }
+    }
 }
 
 /// Goes through the nodes without stopping, so that the only cursor is 0.
@@ -32,26 +81,30 @@ impl Overlaps for CutTree {
         let mut seen = std::mem::take(&mut probe.seen);
         seen.clear();
         seen.resize(self.matches.len().div_ceil(64), 0);
-        let capped = |bounds: &[u32]| bounds.iter().zip(&self.caps).map(|(&value, &cap)| value.min(cap)).collect();
+        let mut walk = Walk { width: self.caps.len(), ..Walk::default() };
+        let (mut walked, mut listed) = (HashSet::new(), HashSet::new());
         for (root, &first) in (0..).zip(&self.roots) {
             if self.matches.get(first as usize).is_none_or(|found| !probe.takes(found.priority.0)) {
                 continue;
             }
-            let mut steps = vec![Step { node: root, lo: capped(&probe.lo), hi: capped(&probe.hi) }];
-            let mut walked = HashSet::new();
-            while let Some(step) = steps.pop() {
-                let node = self.node(step.node);
+            let capped = |bounds: &[u32]| bounds.iter().zip(&self.caps).map(|(&value, &cap)| value.min(cap)).collect();
+            let (lo, hi): (Vec<u32>, Vec<u32>) = (capped(&probe.lo), capped(&probe.hi));
+            walk.steps.push(root);
+            walk.steps.extend(lo.into_iter().chain(hi));
+            while walk.next() {
+                let node = self.node(walk.step[0]);
                 probe.visited += 1;
                 // Merged children lead to the same nodes, and a leaf has the same list for any box.
                 let is_leaf = CutTree::cuts(node).next().is_none();
-                let bounds = if is_leaf { Default::default() } else { (step.lo.clone(), step.hi.clone()) };
-                if !walked.insert((if is_leaf { NO_LIST } else { node[0] }, node[1], bounds)) {
+                if !is_leaf && !walked.insert((node[0], node[1], walk.step[1..].to_vec())) {
                     continue;
                 }
-                if node[1] != NO_LIST {
+                if node[1] != NO_LIST && (!is_leaf || listed.insert(node[1])) {
                     self.visit_list(node[1], probe, &mut seen, visit);
                 }
-                self.push_cells(&step, &mut steps);
+                if !is_leaf {
+                    walk.push_cells(node);
+                }
             }
         }
         probe.seen = seen;
@@ -107,34 +160,5 @@ impl CutTree {
             }
         }
         probe.row = row;
-    }
-
-    /// Adds the children of a node whose cells the box reaches.
-    fn push_cells(&self, step: &Step, steps: &mut Vec<Step>) {
-        let node = self.node(step.node);
-        if CutTree::cuts(node).next().is_none() {
-            return;
-        }
-        let mut cells = vec![Step { node: 0, lo: step.lo.clone(), hi: step.hi.clone() }];
-        for (word, shift, bits) in CutTree::cuts(node) {
-            let below = ones(shift + bits);
-            let (lo, hi) = (step.lo[word], step.hi[word]);
-            // A box that leaves the bits of the node reaches all of its cells.
-            let (lo, hi) = if (lo ^ hi) & !below == 0 { (lo & below, hi & below) } else { (0, below) };
-            let (first, last) = (lo >> shift, hi >> shift);
-            cells = cells
-                .iter()
-                .flat_map(|cell| {
-                    (first..=last).map(move |part| {
-                        let mut own = Step { node: cell.node << bits | part, lo: cell.lo.clone(), hi: cell.hi.clone() };
-                        // Cells between the ends are reached whole.
-                        own.lo[word] = if part == first { lo & ones(shift) } else { 0 };
-                        own.hi[word] = if part == last { hi & ones(shift) } else { ones(shift) };
-                        own
-                    })
-                })
-                .collect();
-        }
-        steps.extend(cells.into_iter().map(|cell| Step { node: node[0] + cell.node, ..cell }));
     }
 }
