@@ -240,11 +240,9 @@ impl<'a> Grid<'a> {
                 (found.collect(), Reach::Whole)
             }
             Of::Line => {
-                let points: Vec<(f64, f64)> =
-                    self.values.iter().zip(&means[0]).map(|(&value, micros)| (value, value * micros)).collect();
-                let (known, others): (Vec<(f64, f64)>, Vec<(f64, f64)>) =
-                    points.iter().copied().partition(|point| about.fixed.contains(&point.0));
-                let [first, second] = known[..] else { bail!("`fixed`: expected two of the values") };
+                let points = self.values.iter().zip(&means[0]).map(|(&value, micros)| (value, value * micros));
+                let (known, others): (Vec<_>, Vec<_>) = points.partition(|point| about.fixed.contains(&point.0));
+                let &[first, second] = &known[..] else { bail!("`fixed`: expected two of the values") };
                 let each = (second.1 - first.1) / (second.0 - first.0);
                 let error = |point: &(f64, f64)| ((first.1 + each * (point.0 - first.0)) / point.1 - 1.0).abs() * 100.0;
                 (vec![others.iter().map(error).fold(0.0, f64::max)], Reach::Whole)
