@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use firstmatch_core::KeyBuf;
 
-use super::measure::{Load, Lookups, Ran, Service, Setup, on_cores};
+use super::measure::{Lookups, Ran, Service, Setup, on_cores};
 use super::simulate::{Costs, Feed, Link, Model, Spread, Stage, Work, simulate};
 use crate::statistics::Summary;
 
@@ -75,7 +75,7 @@ impl Sample {
         for _ in 0..effort.rounds.max(1) {
             for sample in &mut samples {
                 let run = |packets| {
-                    let setup = Setup { load: Load::Full { packets }, ..sample.setup.clone() };
+                    let setup = Setup { packets, ..sample.setup.clone() };
                     anyhow::Ok(Round::from(sample.lookups.run(&setup)?))
                 };
                 // A short run says how many packets take as long as asked for, and warms up.
@@ -143,28 +143,19 @@ fn fitted(costs: Costs, relays: &[Sample]) -> Costs {
 
 /// Returns the model of a plane; `services` are the service times, the source's first.
 pub(crate) fn model(costs: &Costs, lookups: &Lookups, setup: &Setup, services: &[Service]) -> Model {
-    let is_full = matches!(setup.load, Load::Full { .. });
-    let feed = match setup.load {
-        Load::Full { .. } => Feed::Full,
-        Load::Paced { rate, .. } => Feed::Paced { packets_a_second: rate as f64, spread: Spread::Fixed },
-    };
     let stage = |workers: usize, feed: Feed, service: &Service| {
         let spread = Spread::Measured(Arc::clone(&service.shape));
         Stage { workers, feed, work: Work { message: service.mean, packet: 0.0, spread } }
     };
     let steps = setup.workers.iter().zip(&services[1..]).map(|(&count, service)| stage(count, Feed::Rings, service));
     let mut stages: Vec<Stage> = steps.collect();
-    let takes = lookups.takes() && is_full;
-    if takes {
-        stages[0].feed = feed;
+    if lookups.takes() {
+        stages[0].feed = Feed::Full;
         stages[0].work.message += services[0].mean;
     } else {
-        stages.insert(0, stage(1, feed, &services[0]));
+        stages.insert(0, stage(1, Feed::Full, &services[0]));
     }
-    let link = |to: usize| {
-        let is_lossy = to == 1 && !is_full;
-        Link { from: to - 1, to, capacity: setup.capacity, is_lossy, share: 1.0 }
-    };
+    let link = |to: usize| Link { from: to - 1, to, capacity: setup.capacity, is_lossy: false, share: 1.0 };
     let links = (1..stages.len()).map(link).collect();
     let batch = setup.batch as f64;
     let (cores, gathered) = (setup.cores, None);
@@ -181,8 +172,7 @@ fn relays(keys: &Arc<KeyBuf>, cores: usize) -> Vec<Planned> {
     for (stages, passes, width, batch) in [(1, 4, 0, 32), (1, 4, 0, 8), (2, 4, 0, 32), (2, 2, 16, 32), (3, 8, 4, 16)] {
         let lookups = Lookups::relay(keys, stages, passes, width);
         for (workers, cores) in settings(cores) {
-            let load = Load::Full { packets: 0 };
-            let setup = Setup { workers: vec![workers; stages], batch, capacity: CAPACITY, cores, load };
+            let setup = Setup { workers: vec![workers; stages], batch, capacity: CAPACITY, cores, packets: 0 };
             planes.push((format!("relay of {stages}, batch {batch}, {width} words"), lookups.clone(), setup));
         }
     }
@@ -338,19 +328,12 @@ mod tests {
     #[test]
     fn a_model_has_the_threads_of_its_plane() {
         let relay = Lookups::relay(&keys(), 2, 1, 3);
-        let load = Load::Full { packets: 1 };
-        let mut setup = Setup { workers: vec![3, 2], batch: 8, capacity: 4, cores: 2, load };
+        let setup = Setup { workers: vec![3, 2], batch: 8, capacity: 4, cores: 2, packets: 1 };
         let of = |setup: &Setup| model(&Costs::NONE, &relay, setup, &[10.0, 20.0, 30.0].map(Service::fixed));
         let full = of(&setup);
         assert_eq!(full.stages.iter().map(|stage| stage.workers).collect::<Vec<_>>(), [1, 3, 2]);
         assert_eq!(full.stages.iter().map(|stage| stage.work.message).collect::<Vec<_>>(), [10.0, 20.0, 30.0]);
-        assert_eq!(
-            full.links.iter().map(|link| (link.from, link.to, link.is_lossy)).collect::<Vec<_>>(),
-            [(0, 1, false), (1, 2, false)]
-        );
-        setup.load = Load::Paced { packets: 1, rate: 1000 };
-        let paced = of(&setup);
-        assert!(paced.links[0].is_lossy && !paced.links[1].is_lossy, "{paced:?}");
+        assert_eq!(full.links.iter().map(|link| (link.from, link.to)).collect::<Vec<_>>(), [(0, 1), (1, 2)]);
     }
 
     /// A measured relay has a service time of each step.

@@ -13,7 +13,7 @@ use firstmatch_generate::trace::{self, Coverage};
 use firstmatch_generate::{Profile, rules};
 
 use super::costs::{self, CAPACITY, Effort, Planned, Sample, settings};
-use super::measure::{Form, Load, Lookups, Service, Setup};
+use super::measure::{Form, Lookups, Service, Setup};
 use super::simulate::Costs;
 use crate::definition::Engine;
 use crate::machine::Machine;
@@ -199,7 +199,7 @@ impl Prepared {
     }
 
     fn setup(&self, workers: Vec<usize>, cores: usize) -> Setup {
-        Setup { workers, batch: BATCH, capacity: CAPACITY, cores, load: Load::Full { packets: 1 } }
+        Setup { workers, batch: BATCH, capacity: CAPACITY, cores, packets: 1 }
     }
 }
 

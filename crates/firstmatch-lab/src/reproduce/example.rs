@@ -11,7 +11,6 @@ use firstmatch_formats::Options;
 use serde::Deserialize;
 
 use super::bench::count_of;
-use super::evolving::{self, Checked};
 use super::verdict::shown;
 use super::{Emit, Measured, Outcome, mean};
 use crate::definition::Engine;
@@ -56,10 +55,6 @@ enum Of {
     Product,
     /// Fields that the root of a tree cuts, and the number of its children.
     Root,
-    /// Outcome of Storm's check of a box.
-    Check(Checked),
-    /// Boxes of Storm's updater after each packet.
-    Boxes,
 }
 
 pub(super) fn run(run: &Example, _: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
@@ -91,10 +86,8 @@ pub(super) fn run(run: &Example, _: Option<&Path>, out: &mut dyn Write, emit: Em
                 Of::Root => {
                     let text =
                         built.structure().with_context(|| format!("{} describes no structure", engine.name()))?;
-                    Measured::Text(evolving::root(&text).with_context(here)?)
+                    Measured::Text(root(&text).with_context(here)?)
                 }
-                Of::Check(check) => Measured::Text(check.outcome(&lowered).with_context(here)?),
-                Of::Boxes => Measured::Text(evolving::steps(built, &lowered, &keys)?),
             };
             writeln!(out, "{id}: {}", shown(&measured))?;
             emit(Outcome::exact(id, measured, &digest))?;
@@ -137,10 +130,29 @@ fn conditions(rules: &RuleSet, fields: &[String]) -> anyhow::Result<Vec<f64>> {
     fields.iter().map(one).collect()
 }
 
+/// Returns the fields that the root of a tree cuts, and the number of its children, from the tree as text.
+fn root(structure: &str) -> anyhow::Result<String> {
+    let cuts = structure.strip_prefix('[').and_then(|text| text.split_once(':')).context("the root is a leaf")?.0;
+    let (mut names, mut children) = (Vec::new(), 1);
+    for cut in cuts.split(' ').filter(|cut| !cut.contains(['{', '}'])) {
+        let (name, parts) = cut.split_once('/').with_context(|| format!("`{cut}` is no cut"))?;
+        names.push(name.to_uppercase());
+        children *= parts.parse::<usize>()?;
+    }
+    Ok(format!("{}; {children} children", names.join(" and ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::reproduce::testing::ran;
+
+    #[test]
+    fn roots_are_read_from_structures() {
+        assert_eq!(root("[f2/4 f4/2: {r1} {r2}]").expect("a root"), "F2 and F4; 8 children");
+        assert_eq!(root("[src/16 {r3 r4}: {r1} {r2}]").expect("a root"), "SRC; 16 children");
+        assert!(root("{r1 r2}").is_err_and(|error| error.to_string() == "the root is a leaf"));
+    }
 
     fn texts(claims: &str) -> anyhow::Result<Vec<Measured>> {
         let rules = "schema {\n x 3 prefix\n y 3 range\n}\nmatch x 4/1 y 2-3\nmatch y 3\n";

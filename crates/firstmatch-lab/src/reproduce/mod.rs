@@ -10,7 +10,6 @@ mod callgrind;
 mod claims;
 mod contest;
 mod counted;
-mod evolving;
 mod example;
 mod experiment;
 mod figures;

@@ -10,13 +10,12 @@ use firstmatch_net::systems::pnpf::{self, Config, QueueController};
 
 use super::rows::{Rows, Slots};
 use super::stopwatch::Times;
-use super::{Form, Load, Lookups, Ran, Setup, on_cores};
+use super::{Form, Lookups, Ran, Setup, on_cores};
 
 impl Lookups {
     /// Returns whether a plane has the thesis's workers, which a controller then changes.
     pub(super) fn is_controlled(&self, setup: &Setup) -> bool {
-        let is_full = matches!(setup.load, Load::Full { .. });
-        self.form == Form::Pnpf && is_full && setup.workers == Config::paper().workers(self.steps.len())
+        self.form == Form::Pnpf && setup.workers == Config::paper().workers(self.steps.len())
     }
 
     /// Runs [`pnpf::stages`] by [`Config::paper`] behind a source. The rate is that of the second half of the packets,
@@ -43,7 +42,7 @@ impl Lookups {
             let mut plane = builder.start()?;
             let controller = QueueController::start(&stages, config.scaling, plane.control());
             plane.control_by(config.period, controller)?;
-            let (Load::Full { packets } | Load::Paced { packets, .. }) = setup.load;
+            let packets = setup.packets;
             let (start, mut came, mut half) = (Instant::now(), 0, None);
             while let Some(rows) = plane.recv() {
                 came += rows.rows.len() as u64;
@@ -57,6 +56,6 @@ impl Lookups {
             let active = stages.iter().map(|stage| plane.control().active(stage.index())).collect();
             anyhow::Ok((plane.join()?, Duration::from_secs_f64(later * came as f64), active))
         })??;
-        Ok(Ran { counters, dropped: 0, wall, active, services: times.iter().map(|times| times.take()).collect() })
+        Ok(Ran { counters, wall, active, services: times.iter().map(|times| times.take()).collect() })
     }
 }

@@ -20,7 +20,7 @@ use firstmatch_core::engines::interval_tree::{self, Npf};
 use firstmatch_core::engines::rfc::{self, Rfc};
 use firstmatch_core::rule::{ExpansionLimits, Lowered, lower};
 use firstmatch_core::{Classifier, KeyBuf, Match, RuleSet};
-use firstmatch_net::plane::{Deal, Link, Pace, PlaneBuilder, PlaneCounters, Seat};
+use firstmatch_net::plane::{Deal, Link, PlaneBuilder, PlaneCounters, Seat};
 use firstmatch_net::systems::copies::Fetched;
 use firstmatch_net::systems::rfc::Cut;
 use firstmatch_net::systems::{self, LookupView, Step, chain, copies, fields, parts, pnpf};
@@ -65,19 +65,7 @@ pub(crate) struct Lookups {
     width: usize,
 }
 
-/// Way in which packets come in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Load {
-    /// As many packets as the plane takes.
-    Full { packets: u64 },
-    /// Packets at a rate, which a full ring drops.
-    Paced { packets: u64, rate: u64 },
-}
-
-/// Wait of a paced source before its first packet, so that all workers are ready by then.
-pub(crate) const WARM_UP: Duration = Duration::from_millis(2);
-
-/// Workers, rings and load of a plane.
+/// Workers, rings and packets of a plane.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// Number of workers of each stage.
@@ -88,15 +76,14 @@ pub(crate) struct Setup {
     pub(crate) capacity: usize,
     /// Cores that the threads may use.
     pub(crate) cores: usize,
-    pub(crate) load: Load,
+    /// Packets, which come in as fast as the plane takes them.
+    pub(crate) packets: u64,
 }
 
 /// Result of a run of a plane.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) counters: PlaneCounters,
-    /// Packets that a full ring dropped.
-    pub(crate) dropped: u64,
     pub(crate) wall: Duration,
     /// Workers of each stage at the end, where a controller changes them.
     pub(crate) active: Vec<usize>,
@@ -105,9 +92,9 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// Returns the packets that came in and were not dropped, in millions a second.
+    /// Returns the packets that came in, in millions a second.
     pub(crate) fn mpps(&self) -> f64 {
-        (self.counters.accepted - self.dropped) as f64 / self.wall.as_secs_f64() / 1e6
+        self.counters.accepted as f64 / self.wall.as_secs_f64() / 1e6
     }
 }
 
@@ -215,8 +202,8 @@ impl Lookups {
     /// If the plane cannot start, a worker panicked, a packet was lost, or `setup` has workers for other stages.
     pub(crate) fn answers(&self, setup: &Setup) -> anyhow::Result<Vec<Option<Match>>> {
         let answers = Arc::new(Mutex::new(vec![None; self.keys.len()]));
-        let load = Load::Full { packets: self.keys.len() as u64 };
-        let ran = self.carry(&Setup { load, ..setup.clone() }, Some(&answers))?;
+        let packets = self.keys.len() as u64;
+        let ran = self.carry(&Setup { packets, ..setup.clone() }, Some(&answers))?;
         let (came, lost) = (ran.counters.accepted, ran.counters.lost);
         ensure!(came == self.keys.len() as u64 && lost == 0, "{came} packets came in and {lost} were lost");
         Ok(std::mem::take(&mut *lock(&answers)))
@@ -234,7 +221,7 @@ impl Lookups {
         let stages = self.steps.len();
         ensure!(setup.workers.len() == stages, "workers of {} stages; expected {stages}", setup.workers.len());
         let times: Vec<Arc<Times>> = (0..=stages).map(|_| Arc::default()).collect();
-        let is_own = self.takes() && matches!(setup.load, Load::Full { .. });
+        let is_own = self.takes();
         // Workers that do everything themselves have a message each, so that none waits for another.
         let threads = 1 + setup.workers.iter().sum::<usize>();
         let is_whole = is_own && stages == 1;
@@ -256,21 +243,16 @@ impl Lookups {
             }
         } else {
             let source = copies::source(&mut builder, "source", 1, &[], fetch);
-            let first = match setup.load {
-                Load::Full { .. } => lossless,
-                Load::Paced { .. } => Link::lossy().capacity(setup.capacity),
-            };
             let stages = chain(&mut builder, &steps, &setup.workers, lossless);
-            builder.link(source, stages[0], first);
+            builder.link(source, stages[0], lossless);
         }
         let (counters, wall) = on_cores(setup.cores, || {
             let start = Instant::now();
             let counters = builder.start()?.join()?;
             anyhow::Ok((counters, start.elapsed()))
         })??;
-        let dropped = counters.rings.iter().map(|ring| ring.dropped.packets).sum();
         let services = times.iter().map(|times| times.take()).collect();
-        Ok(Ran { counters, dropped, wall, active: Vec::new(), services })
+        Ok(Ran { counters, wall, active: Vec::new(), services })
     }
 
     /// Returns a step whose service times are taken. The last one keeps the answers, and gives buffers back if it `ends`
@@ -305,18 +287,14 @@ impl Lookups {
         })
     }
 
-    /// Returns a factory of functions that take packets from memory. All of them share the packets of a full load.
+    /// Returns a factory of functions that take packets from memory. All of them share the packets.
     fn source(
         &self,
         setup: &Setup,
         times: &Arc<Times>,
         slots: &Arc<[Slots]>,
     ) -> impl Fn(&Seat) -> Box<dyn FnMut() -> Fetched<Rows>> + Send + Sync + use<> {
-        let &Setup { batch, load, .. } = setup;
-        let keys = self.keys.len();
-        let packets = match load {
-            Load::Full { packets } | Load::Paced { packets, .. } => packets,
-        };
+        let (&Setup { batch, packets, .. }, keys) = (setup, self.keys.len());
         let deal = Arc::new(Deal::new(keys, batch, packets.div_ceil(keys.max(1) as u64)));
         let (times, slots) = (Arc::clone(times), Arc::clone(slots));
         move |seat| {
@@ -327,29 +305,8 @@ impl Lookups {
                 Fetched::Message(slots[own].rows(&mut next, number - 1, range))
             };
             let mut watch = Stopwatch::new(&times);
-            match load {
-                Load::Full { .. } => {
-                    let deal = Arc::clone(&deal);
-                    Box::new(move || watch.time(|| deal.next().map_or(Fetched::End, &mut rows)))
-                }
-                Load::Paced { rate, .. } => {
-                    let (mut pace, mut at) = (Pace::new(rate), 0);
-                    let mut is_ready = false;
-                    Box::new(move || {
-                        if !is_ready {
-                            is_ready = true;
-                            std::thread::sleep(WARM_UP);
-                        }
-                        if pace.taken() >= packets {
-                            return Fetched::End;
-                        }
-                        at %= keys;
-                        let due = pace.take(batch.min(keys - at));
-                        at += due;
-                        if due == 0 { Fetched::Nothing } else { watch.time(|| rows(at - due..at)) }
-                    })
-                }
-            }
+            let deal = Arc::clone(&deal);
+            Box::new(move || watch.time(|| deal.next().map_or(Fetched::End, &mut rows)))
         }
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
-use super::super::{Measured, NEARBY};
+use super::super::{Measured, NEARBY, mean};
 use super::{Found, Rate, StormFound};
 
 /// Subject of a claim about planes by name.
@@ -48,7 +48,7 @@ pub(super) enum Of {
     Cache,
     /// Nanoseconds per packet of one worker of each of the two stages, as they were measured.
     Stages,
-    /// CPU nanoseconds per packet of all threads of each plane that ran, with boxes where it has any.
+    /// CPU nanoseconds per packet of all threads of each plane that ran, with boxes where it has any: means over the sets.
     Cpu,
     /// Milliseconds until the last loss after a cold start of each plane in Storm's form.
     WarmUp,
@@ -110,8 +110,10 @@ impl Rate {
             Of::Cache => storm(|found, storm| vec![storm.stages[0] / found.workers[0] as f64])?,
             Of::Stages => return Ok(Measured::Numbers(storm(|_, storm| storm.stages.to_vec())?)),
             Of::Cpu => {
-                let all = found.iter().map(|found| found.cpu.map(|cpu| cpu[0]));
-                return Ok(Measured::Numbers(all.collect::<Option<_>>().context("a plane did not run")?));
+                let of = |found: &&Found| found.cpu.map(|cpu| cpu[0]).context("a plane did not run");
+                let all = found.iter().map(of).collect::<anyhow::Result<Vec<f64>>>()?;
+                let of_plane = |at: usize| mean(all.iter().skip(at).step_by(count).copied());
+                return Ok(Measured::Numbers((0..count).map(of_plane).collect()));
             }
             Of::WarmUp => storm(|_, storm| vec![storm.warm_up])?,
             Of::Partition => {

@@ -22,7 +22,7 @@ use super::{Emit, Outcome, Reach};
 use crate::definition::Engine;
 use crate::digest::Running;
 use crate::planes::costs::{self, Effort};
-use crate::planes::measure::{self, Form, Load, Lookups, Ran, Service, Setup, StormTimes, WARM_UP};
+use crate::planes::measure::{self, Form, Lookups, Ran, Setup, StormTimes};
 use crate::planes::simulate::{Costs, Outcome as SimulatedPlane, simulate};
 use crate::planes::validate::shared_out;
 use crate::table::table;
@@ -45,9 +45,6 @@ pub(super) struct Rate {
     smoothing: u8,
     /// Exponent of Zipf's law over the rules, with new headers; without it headers are uniform.
     zipf: Option<f64>,
-    /// Whether the packets of each worker of the first stage lie ready in memory, in place of a source before it.
-    #[serde(default)]
-    is_split: bool,
     /// Bytes of a packet, for rates in Gbps.
     #[serde(default = "packet_bytes")]
     packet_bytes: u32,
@@ -57,7 +54,7 @@ pub(super) struct Rate {
     /// Messages that each ring holds.
     #[serde(default = "capacity")]
     capacity: usize,
-    /// Seconds for which each rate is tried.
+    /// Tenth of the seconds for which a plane runs.
     #[serde(default = "seconds")]
     seconds: f64,
     planes: Vec<Plane>,
@@ -110,11 +107,9 @@ struct Plane {
 const PACKETS: usize = 20_000;
 /// Number of packets with new headers.
 const NEW_PACKETS: usize = 200_000;
-/// Runs of a rate; one without loss is enough, because other programs may hold a plane up.
-const TRIES: usize = 3;
-/// Runs of copies without a source, of which the fastest counts for the same reason.
-const SPLIT_TRIES: usize = 20;
-/// Multiple of the seconds of one rate for which they go on at most.
+/// Runs of a plane, of which the fastest counts, because other programs may hold a plane up.
+const TRIES: usize = 20;
+/// Multiple of the seconds for which they go on at most.
 const LONGEST: f64 = 10.0;
 /// A rate is found to one part in this many.
 const PRECISION: u64 = 50;
@@ -171,7 +166,7 @@ pub(super) fn run(run: &Rate, seeds: Option<&Path>, out: &mut dyn Write, emit: E
         let mut found = found.concat();
         bench.warm_up(&mut found);
         run.print(&found, &format!("{profile}, {rules} rules"), here, out)?;
-        if let Some(costs) = costs.filter(|_| run.is_split) {
+        if let Some(costs) = costs {
             let near = costs.send + costs.receive;
             let far = near + costs.send_far + costs.take_far;
             writeln!(out, "a hop of a message: {near:.0} ns on one core, up to {far:.0} ns between two\n")?;
@@ -220,35 +215,20 @@ impl Bench<'_> {
         let lookups = lookups.with_context(|| plane.name.clone())?;
         let (run, here) = (self.run, self.here);
         let cores = plane.cores.unwrap_or_else(|| plane.threads());
-        let load = Load::Full { packets: 1 };
         let workers = if plane.workers.is_empty() { vec![1; stages] } else { plane.workers.clone() };
         // All workers of a pipeline's stages answer, also those that a controller adds.
         let workers = if plane.form == Form::Pnpf { pnpf::Config::paper().workers(stages) } else { workers };
-        let setup = Setup { workers, batch: run.batch, capacity: run.capacity, cores: cores.min(here), load };
+        let setup = Setup { workers, batch: run.batch, capacity: run.capacity, cores: cores.min(here), packets: 1 };
         ensure!(lookups.answers(&setup)? == self.answers, "{} gives other answers", plane.name);
-        let full = Setup { load: Load::Full { packets: TRIAL }, ..setup.clone() };
-        if run.is_split {
-            return self.find_split(plane, &lookups, &full, cores);
-        }
-        let services = lookups.run(&full)?.services;
-        let high = most(&plane.workers, &services, cores, run.batch);
-        let found = Found { name: plane.name.clone(), workers: plane.workers.clone(), cores, ..Found::default() };
-        if cores <= here {
-            let rate = highest_rate((high / 1000).max(1), high, PRECISION, |rate| {
-                (0..TRIES).any(|_| run.is_lossless(&lookups, &setup, rate).unwrap_or(false))
-            });
-            return Ok(vec![Found { mpps: rate.unwrap_or(0) as f64 / 1e6, ..found }]);
-        }
-        let (costs, setup) = (self.costs()?, Setup { cores, ..setup });
-        let mpps = projected(&costs, &lookups, &setup, &services, high);
-        Ok(vec![Found { mpps, is_projected: true, ..found }])
+        let full = Setup { packets: TRIAL, ..setup.clone() };
+        self.find_full(plane, &lookups, &full, cores)
     }
 
     /// Finds the rates of a plane whose first stage reads packets from memory, so that none are lost.
     ///
     /// Rates of `by_cores` are simulated, even if they are also measured. Service times for simulations come from a run
     /// with one worker per stage, because workers beyond the number of cores would delay each other.
-    fn find_split(
+    fn find_full(
         &mut self,
         plane: &Plane,
         lookups: &Lookups,
@@ -289,7 +269,7 @@ impl Bench<'_> {
                 found.simulated = Some(found.mpps).filter(|mpps| *mpps > 0.0);
                 let ran = if plane.form == Form::Pnpf {
                     let packets = (timed.mpps() * 1e6 * LONGEST * self.run.seconds) as u64;
-                    lookups.run(&Setup { workers: most.clone(), load: Load::Full { packets }, ..setup })?
+                    lookups.run(&Setup { workers: most.clone(), packets, ..setup })?
                 } else {
                     fastest(lookups, &setup, LONGEST * self.run.seconds)?
                 };
@@ -373,7 +353,7 @@ impl Bench<'_> {
 /// Runs a plane several times, about `seconds` in all, and returns the fastest run.
 fn fastest(lookups: &Lookups, setup: &Setup, seconds: f64) -> anyhow::Result<Ran> {
     let (mut best, start) = (lookups.run(setup)?, Instant::now());
-    for _ in 1..SPLIT_TRIES {
+    for _ in 1..TRIES {
         if start.elapsed().as_secs_f64() > seconds {
             break;
         }
@@ -383,21 +363,6 @@ fn fastest(lookups: &Lookups, setup: &Setup, seconds: f64) -> anyhow::Result<Ran
         }
     }
     Ok(best)
-}
-
-/// Returns a rate that no plane reaches: half more than all cores can do, or all workers of a stage.
-fn most(workers: &[usize], services: &[Service], cores: usize, batch: usize) -> u64 {
-    let steps = services[1..].iter().zip(workers).map(|(service, &workers)| workers as f64 / service.mean);
-    let all = cores as f64 / services.iter().map(|service| service.mean).sum::<f64>();
-    (steps.fold(all, f64::min) * batch as f64 * 1.5e9) as u64
-}
-
-/// Returns the highest rate without loss of a simulated plane, in millions of packets a second.
-fn projected(costs: &Costs, lookups: &Lookups, setup: &Setup, services: &[Service], high: u64) -> f64 {
-    highest(high, |rate, nanos| {
-        let setup = Setup { load: Load::Paced { packets: 0, rate: rate as u64 }, ..setup.clone() };
-        simulate(&costs::model(costs, lookups, &setup, services), nanos)
-    })
 }
 
 /// Returns the highest rate without loss below `high` packets a second, in millions, of a plane simulated at a rate for
@@ -439,11 +404,7 @@ impl Rate {
             let fits = plane.workers.is_empty() == is_shared_out && plane.workers.iter().all(|&workers| workers > 0);
             ensure!(fits, "plane `{}`: expected a worker of each stage at least, or `by_cores`", plane.name);
             let fits = plane.stages.is_some() == is_shared_out && !plane.by_cores.contains(&0);
-            ensure!(
-                fits && (self.is_split || !is_shared_out),
-                "plane `{}`: `by_cores` needs `stages`, `is_split` and a core each",
-                plane.name
-            );
+            ensure!(fits, "plane `{}`: `by_cores` needs `stages` and a core each", plane.name);
             let (is_storm, stages) = (plane.form == Form::Storm, plane.workers.len());
             let takes = match plane.form {
                 Form::Replicated => true,
@@ -455,22 +416,12 @@ impl Rate {
             let is_pipeline = matches!(plane.form, Form::Pnpf | Form::Locked | Form::Classes);
             ensure!(takes || !is_pipeline, "plane `{}`: expected the form's engine, with `paper = true`", plane.name);
             ensure!(!is_storm || stages == 2, "plane `{}`: {stages} stages; expected boxes and lookups", plane.name);
-            let fits =
-                if self.is_split { is_storm || takes } else { !is_storm && !is_pipeline && plane.form != Form::Shared };
-            ensure!(fits, "plane `{}`: `is_split` is for copies and the forms of papers, which need it", plane.name);
+            ensure!(is_storm || takes, "plane `{}`: expected copies, or a form of the papers", plane.name);
             let moves = plane.when_full.is_none_or(|workers| is_storm && workers.iter().all(|&workers| workers > 0));
             ensure!(moves, "plane `{}`: `when_full` is of two stages in Storm's form", plane.name);
             ensure!(plane.cores != Some(0), "plane `{}`: expected a core at least", plane.name);
         }
         Ok(())
-    }
-
-    /// Returns whether a plane takes all packets of a rate, and its source keeps it.
-    fn is_lossless(&self, lookups: &Lookups, setup: &Setup, rate: u64) -> anyhow::Result<bool> {
-        let packets = ((rate as f64 * self.seconds) as u64).max(1);
-        let ran = lookups.run(&Setup { load: Load::Paced { packets, rate }, ..setup.clone() })?;
-        let seconds = ran.wall.saturating_sub(WARM_UP).as_secs_f64();
-        Ok(ran.dropped == 0 && packets as f64 / seconds >= KEPT * rate as f64)
     }
 
     /// Returns the sets by profile and size.
