@@ -49,17 +49,19 @@
 //!
 //! # Paper
 //! Y. Ma, S. Banerjee, S. Lu and C. Estan, *Leveraging Parallelism for Multi-dimensional Packet Classification on
-//! Software Routers* (SIGMETRICS 2010). [`Config::paper`] has its boxes, which grow to the hull of their samples as far
-//! as a tree of HyperCuts proves them; over a view [`ByAction`] they are of one action (Algorithm 1, line 7).
+//! Software Routers* (SIGMETRICS 2010). [`Config::paper`] has its boxes, which grow to the hull of their samples. Over a
+//! view [`ByAction`] with a tree of HyperCuts as its search they are of one action (Algorithm 1, line 7) and proved as
+//! in section 3.2.3.
 //!
 //! # Deviations
 //! - Boxes are carved by default. [`Growth::Grow`] is the paper's Algorithm 1.
 //! - The cache is per thread, and samples are packets of that thread. In the paper one thread updates the cache of all
 //!   threads; [`BoxUpdater`] is for that.
-//! - Boxes are of one rule by default, so that matches and counts of rules stay true. In the paper they are of one
-//!   action ([`ByAction`]), so that fewer of them hold more packets.
-//! - Boxes are proved over a list of regions by default ([`Proof::List`]), which follows changes and is searched in
-//!   slices. The paper's tree of HyperCuts ([`Proof::Tree`]) takes fewer steps, but more time.
+//! - Boxes of a [`RuleCache`] are of one rule, so that matches and counts of rules stay true. In the paper they are of
+//!   one action ([`ByAction`]), so that fewer of them hold more packets.
+//! - A [`RuleCache`] proves boxes over a list of regions, which follows changes, is searched in slices and allocates
+//!   nothing in a lookup. [`BoxUpdater::new`] takes any search, such as the paper's tree
+//!   ([`CutTree`](crate::engines::cut_tree::CutTree)), which takes fewer steps.
 //! - The paper's search ends at the first box that holds a packet; ours ends with the block.
 
 mod boxes;
@@ -93,7 +95,7 @@ use crate::schema::Schema;
 use boxes::{BLOCK, Boxes, CHUNK, Found};
 pub use by_action::{ByAction, ByActionScratch};
 pub use check::BoxCheck;
-pub use config::{Config, Growth, Proof};
+pub use config::{Config, Growth};
 pub use evolving::EvolvedBox;
 pub use published::{AnswerBoxes, BoxSearch, BoxUpdater};
 use rules::Rules;
@@ -139,8 +141,7 @@ impl Counts {
 }
 
 impl<C: Classifier + 'static> RuleCache<C> {
-    /// Puts a cache in front of the classifier `inner`, with a list of the regions of its rules, and a tree if `config`
-    /// asks for it.
+    /// Puts a cache in front of the classifier `inner`, with a list of the regions of its rules.
     ///
     /// ```
     /// use firstmatch_core::cache::rule::{Config, RuleCache};
@@ -168,9 +169,9 @@ impl<C: Classifier + 'static> RuleCache<C> {
     /// ```
     ///
     /// # Errors
-    /// If one of these would exceed the budget, or this machine lacks the forced instruction set.
+    /// If the list would exceed the budget, or this machine lacks the forced instruction set.
     pub fn over(inner: C, rules: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        Self::with(inner, Rules::own(rules, config)?, config)
+        Self::with(inner, Rules::Own(rules::list(rules, config)?), config)
     }
 
     /// Puts a cache in front of the classifier `inner`, which proves boxes by `rules`.
@@ -331,11 +332,8 @@ impl<C: Classifier + 'static> Engine for RuleCache<C> {
     /// The memory of the boxes is in each thread's scratch.
     fn stats(&self) -> Stats {
         let mut stats = self.inner.stats();
-        if let Rules::Own(_, Some(tree)) = &self.rules {
-            stats.bytes.push(("tree", Engine::stats(&**tree).bytes.iter().map(|(_, bytes)| bytes).sum()));
-        }
         stats.bytes.push(match &self.rules {
-            Rules::Own(list, _) => ("regions", list.bytes()),
+            Rules::Own(list) => ("regions", list.bytes()),
             // The search itself with two reference counts; the engine or the live rules that it searches count the
             // rest.
             Rules::Shared(search) => ("search", 2 * size_of::<usize>() + size_of_val(&**search)),
@@ -380,15 +378,14 @@ impl<C: Classifier + 'static> Engine for RuleCache<C> {
 
 impl<C: Updatable + 'static> Updatable for RuleCache<C> {
     fn insert(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
-        if let Rules::Own(list, _) = &self.rules {
+        if let Rules::Own(list) = &self.rules {
             let (needed, most) = (list.bytes_with(rule.rule.slot(), regions.len()), self.config.budget.run_bytes);
             if needed > most {
                 return Err(UpdateError::bytes(needed, most));
             }
         }
         self.inner.insert(rule, regions)?;
-        if let Rules::Own(list, tree) = &mut self.rules {
-            *tree = None;
+        if let Rules::Own(list) = &mut self.rules {
             (0..regions.len()).for_each(|at| list.add(rule, &regions.get(at)));
         }
         self.generation.begin();
@@ -397,8 +394,7 @@ impl<C: Updatable + 'static> Updatable for RuleCache<C> {
 
     fn remove(&mut self, rule: RuleId) -> Result<(), UpdateError> {
         self.inner.remove(rule)?;
-        if let Rules::Own(list, tree) = &mut self.rules {
-            *tree = None;
+        if let Rules::Own(list) = &mut self.rules {
             list.remove(rule);
         }
         self.generation.begin();

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use firstmatch_core::cache::rule::{BoxSearch, BoxUpdater, ByAction, Config};
+use firstmatch_core::engines::cut_tree::{self, CutTree, Method};
 use firstmatch_core::{Classifier, RuleSet, Verdict};
 use firstmatch_generate::trace::{self, Coverage, Locality};
 use serde::Deserialize;
 
 use super::lists::{Bias, Plan};
 use super::{Emit, Measured, Outcome, Reach, mean};
-use crate::definition::Engine;
 use crate::digest::Running;
 use crate::table::table;
 use crate::workload::{self, Workload};
@@ -199,13 +199,11 @@ struct Busy {
 
 impl<'a> Bench<'a> {
     fn new(work: &'a Workload, set: &RuleSet, verdicts: Vec<Option<Verdict>>, clock: Clock) -> anyhow::Result<Self> {
-        let mut paper = Engine::plain("hypercuts");
-        paper.config.insert("paper".into(), true.into());
-        let tree = (paper.recipe()?.build)(&work.lowered)?;
+        let tree = Arc::new(CutTree::build(&work.lowered, &cut_tree::Config::paper(Method::HyperCuts))?);
         let counted = work.keys.keys().slice(0, STRETCH);
         let counts = tree.count_batch(&mut tree.scratch(), &counted, &mut [None; STRETCH]);
         let steps = ["nodes", "tests"].map(|name| counts.get(name).unwrap_or(0)).iter().sum::<u64>();
-        let view = ByAction::over(tree.into(), &work.lowered, set, &Config::paper())?;
+        let view = ByAction::new(tree.clone(), tree, set);
         Ok(Self { work, view, verdicts, clock, step: clock.lookup * STRETCH as f64 / steps.max(1) as f64 })
     }
 

@@ -6,14 +6,11 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::config::Config;
-use super::rules;
 use crate::engine::{Classifier, Engine, Match, Overlaps, Probe, Scratch, Stats};
-use crate::error::BuildError;
 use crate::key::Keys;
 use crate::live::{BatchReader, Handle};
 use crate::policy::Verdict;
-use crate::rule::{Lowered, Region, RuleId, RuleSet};
+use crate::rule::{Region, RuleId, RuleSet};
 use crate::schema::Schema;
 
 /// Classifier whose matches stand for actions, and the search of its rules for a maker of boxes.
@@ -26,7 +23,7 @@ use crate::schema::Schema;
 /// use std::sync::Arc;
 ///
 /// use firstmatch_core::cache::rule::{BoxSearch, BoxUpdater, ByAction, Config};
-/// use firstmatch_core::engines::linear::{self, Linear};
+/// use firstmatch_core::engines::cut_tree::{self, CutTree, Method};
 /// use firstmatch_core::rule::{ExpansionLimits, lower};
 /// use firstmatch_core::{KeyBuf, Verdict};
 ///
@@ -34,8 +31,9 @@ use crate::schema::Schema;
 /// let text = "schema {\n port 16 range\n}\npermit port 5\npermit port 5-9\ndeny port 0-65535\n";
 /// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
 /// let lowered = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
-/// let engine = Arc::new(Linear::build(&lowered, &linear::Config::default())?);
-/// let by_action = Arc::new(ByAction::over(engine, &lowered, &rules, &Config::paper())?);
+/// // As in the paper, one tree of HyperCuts looks packets up and proves boxes.
+/// let tree = Arc::new(CutTree::build(&lowered, &cut_tree::Config::paper(Method::HyperCuts))?);
+/// let by_action = Arc::new(ByAction::new(tree.clone(), tree, &rules));
 /// let mut updater = BoxUpdater::new(by_action.clone(), by_action, &Config::paper())?;
 ///
 /// let mut keys = KeyBuf::new(lowered.schema());
@@ -81,19 +79,6 @@ impl ByAction {
         let mut verdicts = vec![Verdict::Match; rules.slots()];
         rules.iter().for_each(|rule| verdicts[rule.id.slot()] = rule.action.into());
         Self::with(engine, search, Verdicts::Fixed(verdicts.into()))
-    }
-
-    /// Returns the view of `engine` with the search that `config` asks for, over the rules `lowered` of `rules`.
-    ///
-    /// # Errors
-    /// If the search would exceed the budget, or this machine lacks the forced instruction set.
-    pub fn over(
-        engine: Arc<dyn Classifier>,
-        lowered: &Lowered,
-        rules: &RuleSet,
-        config: &Config,
-    ) -> Result<Self, BuildError> {
-        Ok(Self::new(engine, rules::search(lowered, config)?, rules))
     }
 
     /// Returns the view of live rules; `None` if they do not search for regions.

@@ -14,7 +14,7 @@ pub(super) const MOST_WINDOW: usize = 1 << 15;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Config {
-    /// Limit on the memory of each structure that [`RuleCache::over`](super::RuleCache::over) makes to prove boxes.
+    /// Limit on the memory of the list of regions that [`RuleCache::over`](super::RuleCache::over) makes.
     pub budget: Budget,
     /// Maximum number of boxes that packets are compared with, 1 to 256.
     pub boxes: usize,
@@ -25,8 +25,6 @@ pub struct Config {
     pub least_share: f64,
     /// Number of samples from which boxes have their weights, 1 to 32,768.
     pub window: usize,
-    /// Structure that boxes are proved by, where the cache makes it.
-    pub proof: Proof,
     /// Way in which boxes are made.
     pub growth: Growth,
     /// Maximum number of boxes that a sample tries to join, if boxes grow.
@@ -66,18 +64,6 @@ pub enum Growth {
     Grow,
 }
 
-/// Structure over the regions of the rules, which is searched for those that a box meets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Proof {
-    /// A list of all regions, which follows changes and is searched in slices.
-    List,
-    /// The tree of HyperCuts as in its paper, which goes with the first change; a list takes its place.
-    ///
-    /// It takes fewer steps, but more time: a search of it allocates, and is not cut in slices.
-    Tree,
-}
-
 /// Number of samples that are taken more often.
 pub(super) const WARM: usize = 256;
 /// Binary logarithm of the largest factor on the lookups between samples.
@@ -93,7 +79,6 @@ impl Default for Config {
             boxes: 24,
             least_share: 0.125,
             window: 1024,
-            proof: Proof::List,
             growth: Growth::Carve,
             tries: 32,
             home_first: true,
@@ -109,23 +94,22 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Returns the paper's cache: 20 boxes that grow, as far as the tree of HyperCuts proves them, and no limit on the
-    /// search for each (sections 3 and 5).
+    /// Returns the paper's cache: 20 boxes that grow, and no limit on the search for each (sections 3 and 5).
     ///
     /// Boxes are of one action over a view [`ByAction`](super::ByAction), as in the paper, and of one rule over any
-    /// other classifier. Every hundredth packet is a sample, while the paper's updater takes as many as it can.
+    /// other classifier; the view brings the search that proves them, the paper's being a tree of HyperCuts. Every
+    /// hundredth packet is a sample, while the paper's updater takes as many as it can.
     ///
     /// ```
-    /// use firstmatch_core::cache::rule::{Config, Growth, Proof};
+    /// use firstmatch_core::cache::rule::{Config, Growth};
     ///
     /// let config = Config::paper();
-    /// assert_eq!((config.boxes, config.growth, config.proof), (20, Growth::Grow, Proof::Tree));
+    /// assert_eq!((config.boxes, config.growth), (20, Growth::Grow));
     /// ```
     pub fn paper() -> Self {
         Self {
             boxes: 20,
             least_share: 0.0,
-            proof: Proof::Tree,
             growth: Growth::Grow,
             tries: usize::MAX,
             home_first: false,

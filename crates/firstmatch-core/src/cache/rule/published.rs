@@ -161,13 +161,12 @@ impl fmt::Debug for BoxUpdater {
 }
 
 impl BoxUpdater {
-    /// Builds an updater of boxes for `engine`, with the search of its rules that `config` asks for. They must not
-    /// change.
+    /// Builds an updater of boxes for `engine`, with a list of the regions of its rules, which must not change.
     ///
     /// # Errors
-    /// If the search would exceed the budget, or this machine lacks the forced instruction set.
+    /// If the list would exceed the budget, or this machine lacks the forced instruction set.
     pub fn over(engine: Arc<dyn Classifier>, rules: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        Self::new(engine, rules::search(rules, config)?, config)
+        Self::new(engine, Arc::new(rules::list(rules, config)?), config)
     }
 
     /// Builds an updater of boxes for `engine`, proved by `rules`, which must always be those of the engine's version.

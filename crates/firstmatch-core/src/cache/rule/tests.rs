@@ -246,14 +246,10 @@ fn places_behind_the_last_box_hold_nothing() {
 }
 
 /// Rules come and go between batches; no answer is of earlier rules.
-///
-/// A tree is built of all rules, and goes with the first change.
 #[test]
 fn boxes_of_other_rules_are_forgotten() {
-    for proof in [Proof::List, Proof::Tree] {
-        come_and_go(&Config { proof, growth: Growth::Grow, ..eager() });
-        come_and_go(&Config { proof, ..eager() });
-    }
+    come_and_go(&Config { growth: Growth::Grow, ..eager() });
+    come_and_go(&eager());
 }
 
 fn come_and_go(config: &Config) {
@@ -265,7 +261,6 @@ fn come_and_go(config: &Config) {
         inner.insert(*rule, &regions).expect("no budget");
     }
     let mut cache = RuleCache::over(inner, &all, config).expect("no budget");
-    assert_eq!(Engine::stats(&cache).bytes.iter().any(|(name, _)| *name == "tree"), config.proof == Proof::Tree);
     let (mut scratch, mut live) = (cache.scratch(), [true; 4]);
     let mut hits = 0;
     for step in 0..400 {
@@ -296,7 +291,6 @@ fn come_and_go(config: &Config) {
         hits += RuleCache::<TupleMerge>::counts(&scratch).lookups.hits - before;
     }
     assert!(hits > 1000, "{hits} hits");
-    assert!(Engine::stats(&cache).bytes.iter().all(|(name, _)| *name != "tree"));
 }
 
 /// A match to beat stays where nothing is better, and such a packet is no sample, because its own answer is unknown.
@@ -332,7 +326,7 @@ fn the_list_keeps_its_budget() {
     };
     let (needed, allowed) = build(0).expect_err("no room").bytes_needed().expect("bytes");
     let built = build(needed).expect("what it needs");
-    let Rules::Own(list, None) = &built.rules else { panic!("its own list") };
+    let Rules::Own(list) = &built.rules else { panic!("its own list") };
     assert_eq!((list.bytes(), allowed), (needed, 0));
     let error = build(needed - 1).expect_err("a byte less");
     assert_eq!(error.bytes_needed(), Some((needed, needed - 1)));
@@ -558,14 +552,15 @@ fn the_tree_tests_few_regions() {
         let key: Vec<u32> = region.lo.iter().map(|lo| lo + random.below(300) as u32).collect();
         keys.push()[..2].copy_from_slice(&key);
     }
-    let ran = |proof| {
-        let config = Config { proof, ..Config::paper() };
-        let mut updater = BoxUpdater::over(Arc::clone(&engine), &rules, &config).expect("no budget");
+    let ran = |search: Arc<dyn Overlaps>| {
+        let mut updater = BoxUpdater::new(Arc::clone(&engine), search, &Config::paper()).expect("no level is forced");
         let published = (0..2000).filter(|&at| updater.sample(keys.keys().slice(at, at + 1))).count();
         assert!(published > 64);
         (updater.evolving(), updater.proved_by())
     };
-    let ((boxes, [no_node, by_list]), (same, [nodes, by_tree])) = (ran(Proof::List), ran(Proof::Tree));
+    let list = Arc::new(RegionList::build(&rules, level(), usize::MAX).expect("no budget"));
+    let tree = CutTree::build(&rules, &cut_tree::Config::paper(cut_tree::Method::HyperCuts)).expect("no budget");
+    let ((boxes, [no_node, by_list]), (same, [nodes, by_tree])) = (ran(list), ran(Arc::new(tree)));
     assert!(boxes == same && no_node == 0 && nodes > 0, "{boxes} and {same} boxes, {nodes} nodes");
     assert!(3 * (nodes + by_tree) < by_list, "{nodes} nodes and {by_tree} regions, {by_list} in a list");
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
-use firstmatch_core::cache::rule::{self, ByAction};
+use firstmatch_core::cache::rule::ByAction;
+use firstmatch_core::engines::cut_tree::{self, CutTree, Method};
 use firstmatch_core::rule::{ExpansionLimits, Lowered, lower};
 use firstmatch_core::{KeyBuf, Match, RuleSet, Verdict};
 use firstmatch_generate::trace::{self, Coverage, Locality};
@@ -302,7 +303,8 @@ impl Bench<'_> {
         if self.storm.is_none() {
             let build = plane.engine.recipe()?.build;
             let lowered = lower(self.set, self.keys.schema(), &ExpansionLimits::default())?;
-            let view = ByAction::over(build(&lowered)?.into(), &lowered, self.set, &rule::Config::paper())?;
+            let tree = Arc::new(CutTree::build(&lowered, &cut_tree::Config::paper(Method::HyperCuts))?);
+            let view = ByAction::new(build(&lowered)?.into(), tree, self.set);
             let verdict = |found: Match| self.set.get(found.rule).map(|rule| rule.action.into());
             let verdicts: Vec<_> = self.answers.iter().map(|found| found.and_then(verdict)).collect();
             let times = StormTimes::take(&view, &self.keys, self.run.batch, &verdicts)?;
