@@ -80,7 +80,7 @@ enum Of {
 const LOOKUPS: usize = 4096;
 /// Vectors of the merge that is claimed.
 const VECTORS: f64 = 9.0;
-/// Fields of the rules of [`steps`], in the order in which they are used.
+/// Fields of the rules whose steps are counted, in the order in which they are used.
 const FIELDS: [&str; 4] = ["dport", "sport", "src", "dst"];
 
 /// Rules with conditions on some fields of the 5-tuple, which are all different.

@@ -212,7 +212,7 @@ impl Overlaps for ByAction {
         }
     }
 
-    /// Finds no home, because an action has none: boxes are to grow, without [`Config::home_first`].
+    /// Finds no home, because an action has none: boxes are to grow, without [`Config::home_first`](super::Config::home_first).
     fn home(&self, _: Match, _: &[u32], _: &mut Probe) -> bool {
         false
     }
