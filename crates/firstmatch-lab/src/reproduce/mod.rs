@@ -271,10 +271,12 @@ fn list(papers: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
         let mut all = 0;
         for name in paper.entries() {
             let shows = paper.experiments.of(name).map(|(_, shows)| shows.to_owned());
-            let count = paper.not_run(name).count();
+            let (tested, open): (Vec<_>, Vec<_>) = paper.not_run(name).partition(|claim| claim.tested.is_some());
+            let (tested, count) = (tested.len(), open.len());
+            let tested = (tested > 0).then(|| format!("shown by tests: {}", counted(tested)));
             all += count;
             let not_run = (count > 0).then(|| format!("not run: {}", counted(count)));
-            let parts: Vec<String> = [shows, not_run].into_iter().flatten().collect();
+            let parts: Vec<String> = [shows, tested, not_run].into_iter().flatten().collect();
             writeln!(out, "{key}/{name}: {}", parts.join("; "))?;
         }
         writeln!(out, "{key}: not run: {all} of {}", counted(paper.claims.claims.len()))?;
