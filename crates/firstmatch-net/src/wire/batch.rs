@@ -68,6 +68,13 @@ impl Group {
     }
 }
 
+/// Returns the outcome of a row, from its words of ports and their values for absent.
+#[inline]
+fn outcome_of(ports: &[(usize, u32)], row: &[u32]) -> Outcome {
+    let lacks_ports = ports.iter().any(|&(word, absent)| row[word] == absent);
+    if lacks_ports { Outcome::NoPorts } else { Outcome::Complete }
+}
+
 impl Batch {
     /// Returns an empty batch for the schemas of a rule set: one, or one per family.
     ///
@@ -257,13 +264,45 @@ impl Batch {
         self.record_row(schema, bytes)
     }
 
+    /// Adds `rows` packets known by their rows of key words, under the schema of index `schema`.
+    ///
+    /// `write` gets the words of all rows, row after row, [`Schema::stride`] words each. The padding behind the words of
+    /// the schema is zero and must stay so. The words themselves hold old values, so `write` must write all of them. The
+    /// outcome of each packet is [`Outcome::NoPorts`] if a port is absent, otherwise [`Outcome::Complete`]; its length
+    /// is 0. It is the same as [`Batch::push_row`] for each row, and faster.
+    ///
+    /// ```
+    /// use firstmatch_core::Schema;
+    /// use firstmatch_net::wire::{Batch, Config, Outcome};
+    ///
+    /// let mut batch = Batch::new(&Config::default(), &[Schema::ipv4()])?;
+    /// let ports = [23, 443, 1 << 16]; // the last one is absent
+    /// batch.push_rows(0, ports.len(), |words| {
+    ///     for (row, port) in words.chunks_exact_mut(Schema::ipv4().stride()).zip(ports) {
+    ///         row[..5].copy_from_slice(&[0x0A00_0001, 0xC000_0207, 50_000, port, 6]);
+    ///     }
+    /// });
+    /// let outcomes: Vec<_> = batch.records().iter().map(|record| record.outcome).collect();
+    /// assert_eq!(outcomes, [Outcome::Complete, Outcome::Complete, Outcome::NoPorts]);
+    /// # Ok::<(), firstmatch_net::wire::NoSource>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no schema of this index.
+    pub fn push_rows(&mut self, schema: usize, rows: usize, write: impl FnOnce(&mut [u32])) {
+        let Group { keys, packets, ports, .. } = &mut self.groups[schema];
+        let (stride, first) = (keys.stride(), self.records.len() as u32);
+        let words = keys.push_rows(rows);
+        write(words);
+        packets.extend(first..first + rows as u32);
+        self.records.extend(words.chunks_exact(stride).map(|row| Record { outcome: outcome_of(ports, row), bytes: 0 }));
+    }
+
     /// Adds the record of the row that was added last to a schema.
     fn record_row(&mut self, index: usize, bytes: u32) -> Outcome {
         let group = &mut self.groups[index];
-        let words = group.keys.keys().row(group.packets.len());
+        let outcome = outcome_of(&group.ports, group.keys.keys().row(group.packets.len()));
         group.packets.push(self.records.len() as u32);
-        let lacks_ports = group.ports.iter().any(|&(word, absent)| words[word] == absent);
-        let outcome = if lacks_ports { Outcome::NoPorts } else { Outcome::Complete };
         self.records.push(Record { outcome, bytes });
         outcome
     }

@@ -79,7 +79,7 @@ impl Batch {
         let record = |(frame, &kind): (&&[u8], &u8)| Record { outcome: plan.outcome(kind), bytes: frame.len() as u32 };
         self.records.extend(frames.iter().zip(&kinds).map(record));
         match target {
-            Some(target) => self.push_rows(target, frames, &kinds, first, 0..frames.len()),
+            Some(target) => self.push_targets(target, frames, &kinds, first, 0..frames.len()),
             None => self.push_mixed(frames, &kinds, first),
         }
     }
@@ -106,7 +106,7 @@ impl Batch {
         for target in 0..TARGETS {
             let list = &lists[target][..counts[target].min(CHUNK)];
             if !list.is_empty() {
-                self.push_rows(target as u8, frames, kinds, first, list.iter().map(|&at| usize::from(at)));
+                self.push_targets(target as u8, frames, kinds, first, list.iter().map(|&at| usize::from(at)));
             }
         }
         let Self { groups, uncommon, .. } = self;
@@ -127,7 +127,7 @@ impl Batch {
     ///
     /// Uncommon frames get the row of any kind, because a branch for them would be mispredicted.
     #[inline(always)]
-    fn push_rows(
+    fn push_targets(
         &mut self,
         target: u8,
         frames: &[&[u8]],
