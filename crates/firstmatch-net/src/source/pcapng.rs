@@ -1,6 +1,5 @@
 //! Reader of pcapng's blocks.
 
-use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, EPB_MAGIC, IDB_MAGIC, SPB_MAGIC, parse_block_be, parse_block_le};
 
 use super::SourceError;
@@ -37,7 +36,6 @@ struct Interface {
 enum Step {
     Packet {
         interface: u32,
-        at: usize,
         len: usize,
         original_len: u32,
     },
@@ -99,7 +97,10 @@ impl Section {
             if last != Some(len) {
                 return Err(reader.error(format!("this block begins with the length {len} and ends with another")));
             }
-            let step = self.read(kind, block);
+            let step = match kind {
+                EPB_MAGIC | OBSOLETE_PACKET => self.read_packet(kind, block),
+                _ => self.read(block),
+            };
             let Some(step) = step else {
                 return Err(reader.error(format!("the fields of this block (kind {kind:#x}) contradict its length")));
             };
@@ -116,20 +117,11 @@ impl Section {
         if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     }
 
-    /// Reads one whole block; `None` if it contradicts itself.
-    fn read(&self, kind: u32, block: &[u8]) -> Option<Step> {
-        if kind == OBSOLETE_PACKET {
-            return self.read_obsolete(block);
-        }
+    /// Reads one whole block that [`Section::read_packet`] does not; `None` if it contradicts itself.
+    fn read(&self, block: &[u8]) -> Option<Step> {
         let parse = if self.big_endian { parse_block_be } else { parse_block_le };
         Some(match parse(block).ok()?.1 {
-            Block::EnhancedPacket(packet) => {
-                let len = packet.packet_data().len();
-                Step::Packet { interface: packet.if_id, at: 28, len, original_len: packet.origlen }
-            }
-            Block::SimplePacket(packet) => {
-                Step::Simple { original_len: packet.origlen, room: packet.raw_packet_data().len() }
-            }
+            Block::SimplePacket(packet) => Step::Simple { original_len: packet.origlen, room: packet.data.len() },
             Block::InterfaceDescription(interface) => {
                 let link = LinkType::from_number(interface.linktype.0.cast_unsigned());
                 let options = interface.options.iter().filter(|option| option.code.0 == IF_FCSLEN);
@@ -147,24 +139,42 @@ impl Section {
         })
     }
 
-    fn read_obsolete(&self, block: &[u8]) -> Option<Step> {
+    /// Reads a packet block, enhanced or obsolete; `None` if it contradicts itself.
+    ///
+    /// This is faster than the parser, which looks at every option of each packet.
+    ///
+    /// | bytes | content |
+    /// |---|---|
+    /// | 0 to 7 | kind and length of the block |
+    /// | 8 to 11 | interface; in an obsolete block 2 bytes, then the number of packets dropped |
+    /// | 12 to 19 | time |
+    /// | 20 to 23 | number of bytes captured |
+    /// | 24 to 27 | length on the wire |
+    /// | from 28 | packet, options, and the length of the block again in the last 4 bytes |
+    #[inline]
+    fn read_packet(&self, kind: u32, block: &[u8]) -> Option<Step> {
         let (head, rest) = block.split_first_chunk::<28>()?;
-        let [.., i, j, _, _, _, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h] = *head;
-        let interface = if self.big_endian { u16::from_be_bytes([i, j]) } else { u16::from_le_bytes([i, j]) };
-        let len = self.number([a, b, c, d]) as usize;
-        let original_len = self.number([e, f, g, h]);
-        let fits = len <= rest.len().checked_sub(4)?;
-        fits.then_some(Step::Packet { interface: interface.into(), at: 28, len, original_len })
+        let &[_, _, interface, _, _, len, original_len] = head.as_chunks().0 else { return None };
+        let (len, original_len) = (self.number(len) as usize, self.number(original_len));
+        let (interface, padded) = if kind == OBSOLETE_PACKET {
+            let [i, j, ..] = interface;
+            let number = if self.big_endian { u16::from_be_bytes([i, j]) } else { u16::from_le_bytes([i, j]) };
+            (number.into(), len)
+        } else {
+            (self.number(interface), len.checked_next_multiple_of(4)?)
+        };
+        let fits = padded <= rest.len().checked_sub(4)?;
+        fits.then_some(Step::Packet { interface, len, original_len })
     }
 
     /// Applies a block that begins at `place` of the window, and returns its packet if it is one.
     fn take(&mut self, step: Step, place: usize, reader: &Reader) -> Result<Option<Found>, SourceError> {
         let (interface, at, len, original_len) = match step {
-            Step::Packet { interface, at, len, original_len } => (interface, at, Some(len), original_len),
+            Step::Packet { interface, len, original_len } => (interface, 28, len, original_len),
             Step::Simple { original_len, room } => {
                 let snaplen = self.interfaces.first().map_or(0, |interface| interface.snaplen);
                 let limit = if snaplen == 0 { original_len } else { original_len.min(snaplen) };
-                (0, 12, Some(room.min(limit as usize)), original_len)
+                (0, 12, room.min(limit as usize), original_len)
             }
             Step::Interface(interface) => {
                 if self.interfaces.len() == MAX_INTERFACES {
@@ -185,9 +195,7 @@ impl Section {
             }
             Step::Skip => return Ok(None),
         };
-        let (Some(Interface { link, check_bytes, .. }), Some(len)) =
-            (self.interfaces.get(interface as usize).copied(), len)
-        else {
+        let Some(&Interface { link, check_bytes, .. }) = self.interfaces.get(interface as usize) else {
             let count = self.interfaces.len();
             return Err(reader.error(format!(
                 "it names interface {interface}; expected one of the {count} that the section describes before it"

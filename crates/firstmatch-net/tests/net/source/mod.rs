@@ -518,26 +518,37 @@ fn a_record_is_too_long_whether_or_not_it_is_there() {
     }
 }
 
-/// The packet of an obsolete block ends before the length that closes the block.
+/// A packet ends before the length that closes its block, and so does the padding of an enhanced block.
 #[test]
-fn an_obsolete_packet_ends_before_its_block() {
-    for big in [false, true] {
-        for stated in 0..16 {
+fn a_packet_ends_before_its_block() {
+    for (big, kind) in [(false, 2), (true, 2), (false, 6), (true, 6)] {
+        for (stated, room) in (0..16).flat_map(|stated| [(stated, 8), (stated, 12)]) {
             let mut ng = Ng::new(big);
             ng.section();
             ng.interface(1, 0);
             let head = [0, 0, stated, 8].map(|n| ng.n32(n)).concat();
-            ng.block(2, &[&[0; 4], &head, &[7; 8]], true);
+            ng.block(kind, &[&[0; 4], &head, &[7; 8], &[0; 4][..room - 8]], true);
             match read(&ng.bytes, 1 << 20) {
-                Ok((packets, None, None)) if stated <= 8 => assert_eq!(packets[0].data, [7; 8][..stated as usize]),
-                Ok((packets, _, Some(error))) if stated > 8 => {
-                    let says = "the fields of this block (kind 0x2) contradict its length";
-                    assert!(packets.is_empty() && error.to_string().contains(says), "{stated}: {error}");
+                Ok((packets, None, None)) if stated as usize <= room => {
+                    let whole = [[7; 8], [0; 8]].concat();
+                    assert_eq!(packets[0].data, whole[..stated as usize]);
+                }
+                Ok((packets, _, Some(error))) if stated as usize > room => {
+                    let says = format!("the fields of this block (kind {kind:#x}) contradict its length");
+                    assert!(packets.is_empty() && error.to_string().contains(&says), "{stated}: {error}");
                 }
                 other => panic!("{stated}: {other:?}"),
             }
         }
     }
+    // The packet's bytes are there, but not its padding.
+    let mut ng = Ng::new(false);
+    ng.section();
+    ng.interface(1, 0);
+    let block = [6u32, 37, 0, 0, 0, 5, 5].map(u32::to_le_bytes).concat();
+    ng.bytes.extend([block, vec![7; 5], 37u32.to_le_bytes().to_vec()].concat());
+    let (packets, _, error) = read(&ng.bytes, 99).expect("opened");
+    assert!(packets.is_empty() && error.expect("no padding").to_string().contains("contradict its length"));
 }
 
 #[test]
