@@ -9,6 +9,7 @@ use std::fmt;
 use super::pcapng::Section;
 use super::raw::{self, Format, Sniffed};
 use super::reader::{Found, Reader};
+use super::time::Stamp;
 use super::window::Window;
 use super::{Cut, Limits, Progress, SourceError};
 use crate::wire::LinkType;
@@ -24,6 +25,11 @@ pub struct Packet<'a> {
     pub data: &'a [u8],
     /// Length on the wire in bytes; the number of captured bytes if the capture states less.
     pub original_len: u32,
+    /// Time of capture in nanoseconds since 1970-01-01 00:00 UTC, rounded down.
+    ///
+    /// It is `None` if the capture states none, as simple packet blocks of pcapng, and for years that these 64 bits do
+    /// not reach, before 1677 or after 2262.
+    pub time: Option<i64>,
 }
 
 /// Returns the frame check sequence's length in bytes, from pcap's link-type field `number`.
@@ -104,9 +110,10 @@ impl Capture {
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend its buffer")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<Packet<'_>>, SourceError> {
-        let Some(Found { link, interface, start, len, original_len }) = self.next_found()? else { return Ok(None) };
+        let Some(found) = self.next_found()? else { return Ok(None) };
+        let Found { link, interface, start, len, original_len, time } = found;
         let data = self.reader.window.at(start, start + len);
-        Ok(Some(Packet { link, interface, data, original_len }))
+        Ok(Some(Packet { link, interface, data, original_len, time: time.nanos() }))
     }
 
     /// Returns the place of the next packet, as [`Capture::next`].
@@ -206,6 +213,7 @@ impl Capture {
             head: if header.is_modified_format() { 24 } else { 16 },
             link: LinkType::from_number(number),
             check_bytes: check_bytes(number),
+            fraction: if header.is_nanosecond_precision() { 1 } else { 1000 },
         })))
     }
 }
@@ -255,6 +263,8 @@ struct Records {
     head: usize,
     link: LinkType,
     check_bytes: usize,
+    /// Unit of the fraction of a second, in nanoseconds.
+    fraction: u16,
 }
 
 impl Records {
@@ -264,8 +274,19 @@ impl Records {
     #[inline]
     fn lengths(self, bytes: &[u8]) -> Option<(u64, u32)> {
         let [_, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h] = *bytes.first_chunk::<LENGTHS>()?;
-        let number = |bytes| if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
-        Some((self.head as u64 + u64::from(number([a, b, c, d])), number([e, f, g, h])))
+        Some((self.head as u64 + u64::from(self.number([a, b, c, d])), self.number([e, f, g, h])))
+    }
+
+    /// Returns the time of the record at the start of `bytes`.
+    #[inline]
+    fn time(self, bytes: &[u8]) -> Stamp {
+        let Some(&[a, b, c, d, e, f, g, h]) = bytes.first_chunk() else { return Stamp::NONE };
+        Stamp::of_parts(self.number([a, b, c, d]), self.number([e, f, g, h]), self.fraction)
+    }
+
+    #[inline]
+    fn number(self, bytes: [u8; 4]) -> u32 {
+        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     }
 
     #[inline]
@@ -295,7 +316,7 @@ impl Records {
         if len == 0 && begins_file(bytes) {
             return None;
         }
-        Some(Found { link: self.link, interface: 0, start, len, original_len })
+        Some(Found { link: self.link, interface: 0, start, len, original_len, time: self.time(bytes) })
     }
 
     /// Returns the next packet, after reading until all of it is there.

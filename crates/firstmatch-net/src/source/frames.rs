@@ -3,6 +3,7 @@
 use super::SourceError;
 use super::capture::{Capture, Packet};
 use super::reader::Found;
+use super::time::Stamp;
 use crate::wire::LinkType;
 
 /// Minimum number of bytes left in a buffer for which a chunk goes on, because they would have to be copied.
@@ -44,6 +45,7 @@ struct Place {
     block: u32,
     interface: u32,
     link: LinkType,
+    time: Stamp,
 }
 
 impl Frames {
@@ -70,10 +72,10 @@ impl Frames {
     /// Returns the packets in order of arrival.
     #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Packet<'_>> {
-        self.places.iter().map(|&Place { start, len, original_len, block, interface, link }| {
+        self.places.iter().map(|&Place { start, len, original_len, block, interface, link, time }| {
             let block = self.blocks.get(block as usize).map_or(&[][..], Vec::as_slice);
             let data = block.get(start..start + len as usize).unwrap_or_default();
-            Packet { link, interface, data, original_len }
+            Packet { link, interface, data, original_len, time: time.nanos() }
         })
     }
 }
@@ -109,8 +111,8 @@ impl Capture {
             let block = self.window().hold() as u32;
             let places = &mut frames.places;
             let mut take = |found: Found| {
-                let Found { link, interface, start, len, original_len } = found;
-                places.push(Place { start, len: len as u32, original_len, block, interface, link });
+                let Found { link, interface, start, len, original_len, time } = found;
+                places.push(Place { start, len: len as u32, original_len, block, interface, link, time });
                 bytes += len;
                 places.len() < most && bytes < MOST_BYTES
             };

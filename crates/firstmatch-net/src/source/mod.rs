@@ -22,6 +22,7 @@ mod raw;
 mod reader;
 mod table;
 mod text;
+mod time;
 mod trace;
 mod window;
 

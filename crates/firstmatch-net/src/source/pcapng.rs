@@ -4,6 +4,7 @@ use pcap_parser::{Block, EPB_MAGIC, IDB_MAGIC, SPB_MAGIC, parse_block_be, parse_
 
 use super::SourceError;
 use super::reader::{Found, Reader};
+use super::time::{Clock, Stamp};
 use crate::wire::LinkType;
 
 /// Type of the packet block that pcapng had before the enhanced one.
@@ -13,6 +14,12 @@ const MAJOR: u16 = 1;
 const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 /// Option of an interface that states the length of the frame check sequence.
 const IF_FCSLEN: u16 = 13;
+/// Option of an interface that states the resolution of its timestamps.
+const IF_TSRESOL: u16 = 9;
+/// Resolution of an interface that states none.
+const MICROSECONDS: u8 = 6;
+/// Option of an interface that states the seconds to add to its timestamps.
+const IF_TSOFFSET: u16 = 14;
 /// Maximum number of interfaces of a section, bounded because no other memory grows with a file.
 const MAX_INTERFACES: usize = 1 << 16;
 
@@ -30,16 +37,13 @@ struct Interface {
     snaplen: u32,
     /// Length in bytes of the frame check sequence that each packet ends with.
     check_bytes: usize,
+    clock: Clock,
 }
 
 /// Content of a block that was read.
 enum Step {
-    Packet {
-        interface: u32,
-        len: usize,
-        original_len: u32,
-    },
-    /// Simple packet: it belongs to the first interface, whose snapshot length bounds it.
+    Packet(Captured),
+    /// Simple packet: it has no time and belongs to the first interface, whose snapshot length bounds it.
     Simple {
         original_len: u32,
         room: usize,
@@ -50,6 +54,17 @@ enum Step {
         minor: u16,
     },
     Skip,
+}
+
+/// Packet of a block.
+struct Captured {
+    interface: u32,
+    /// Offset of the packet in its block, in bytes.
+    at: usize,
+    len: usize,
+    original_len: u32,
+    /// Time in units of the interface's clock.
+    timestamp: Option<u64>,
 }
 
 impl Section {
@@ -104,17 +119,31 @@ impl Section {
             let Some(step) = step else {
                 return Err(reader.error(format!("the fields of this block (kind {kind:#x}) contradict its length")));
             };
-            let place = reader.window.place();
-            if let Some(found) = self.take(step, place, reader)? {
+            let Some(Captured { interface, at, len: captured, original_len, timestamp }) = self.take(step, reader)?
+            else {
                 reader.window.consume(len);
-                return Ok(Some(found));
-            }
+                continue;
+            };
+            let Some(&Interface { link, check_bytes, ref clock, .. }) = self.interfaces.get(interface as usize) else {
+                let count = self.interfaces.len();
+                return Err(reader.error(format!(
+                    "it names interface {interface}; expected one of the {count} that the section describes before it"
+                )));
+            };
+            let time = timestamp.map_or(Stamp::NONE, |timestamp| clock.at(timestamp));
+            let start = reader.window.place() + at;
             reader.window.consume(len);
+            let found = Found { link, interface, start, len: captured, original_len, time };
+            return Ok(Some(found.without_check(check_bytes)));
         }
     }
 
     fn number(&self, bytes: [u8; 4]) -> u32 {
         if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    }
+
+    fn signed(&self, bytes: [u8; 8]) -> i64 {
+        if self.big_endian { i64::from_be_bytes(bytes) } else { i64::from_le_bytes(bytes) }
     }
 
     /// Reads one whole block that [`Section::read_packet`] does not; `None` if it contradicts itself.
@@ -124,13 +153,17 @@ impl Section {
             Block::SimplePacket(packet) => Step::Simple { original_len: packet.origlen, room: packet.data.len() },
             Block::InterfaceDescription(interface) => {
                 let link = LinkType::from_number(interface.linktype.0.cast_unsigned());
-                let options = interface.options.iter().filter(|option| option.code.0 == IF_FCSLEN);
-                let stated =
-                    options.filter_map(|option| option.value.first()).next().map_or(0, |&len| usize::from(len));
+                let values = |code| interface.options.iter().filter(move |option| option.code.0 == code);
+                let byte = |code| values(code).find_map(|option| option.value.first().copied());
+                let stated = byte(IF_FCSLEN).map_or(0, usize::from);
                 // The specification counts bits, most programs write bytes. A value of 16 or more is bits, because no
                 // check sequence has 16 bytes.
                 let check_bytes = if stated >= 16 { stated / 8 } else { stated };
-                Step::Interface(Interface { link, snaplen: interface.snaplen, check_bytes })
+                // The parser's own field for it has the wrong byte order in big-endian sections.
+                let offset = values(IF_TSOFFSET).find_map(|option| option.value.first_chunk().copied());
+                let offset = offset.map_or(0, |bytes| self.signed(bytes));
+                let clock = Clock { resolution: byte(IF_TSRESOL).unwrap_or(MICROSECONDS), offset };
+                Step::Interface(Interface { link, snaplen: interface.snaplen, check_bytes, clock })
             }
             Block::SectionHeader(section) => {
                 Step::Section { major: section.major_version, minor: section.minor_version }
@@ -147,14 +180,14 @@ impl Section {
     /// |---|---|
     /// | 0 to 7 | kind and length of the block |
     /// | 8 to 11 | interface; in an obsolete block 2 bytes, then the number of packets dropped |
-    /// | 12 to 19 | time |
+    /// | 12 to 19 | time, the upper half first |
     /// | 20 to 23 | number of bytes captured |
     /// | 24 to 27 | length on the wire |
     /// | from 28 | packet, options, and the length of the block again in the last 4 bytes |
     #[inline]
     fn read_packet(&self, kind: u32, block: &[u8]) -> Option<Step> {
         let (head, rest) = block.split_first_chunk::<28>()?;
-        let &[_, _, interface, _, _, len, original_len] = head.as_chunks().0 else { return None };
+        let &[_, _, interface, high, low, len, original_len] = head.as_chunks().0 else { return None };
         let (len, original_len) = (self.number(len) as usize, self.number(original_len));
         let (interface, padded) = if kind == OBSOLETE_PACKET {
             let [i, j, ..] = interface;
@@ -163,45 +196,34 @@ impl Section {
         } else {
             (self.number(interface), len.checked_next_multiple_of(4)?)
         };
+        let timestamp = u64::from(self.number(high)) << 32 | u64::from(self.number(low));
         let fits = padded <= rest.len().checked_sub(4)?;
-        fits.then_some(Step::Packet { interface, len, original_len })
+        fits.then_some(Step::Packet(Captured { interface, at: 28, len, original_len, timestamp: Some(timestamp) }))
     }
 
-    /// Applies a block that begins at `place` of the window, and returns its packet if it is one.
-    fn take(&mut self, step: Step, place: usize, reader: &Reader) -> Result<Option<Found>, SourceError> {
-        let (interface, at, len, original_len) = match step {
-            Step::Packet { interface, len, original_len } => (interface, 28, len, original_len),
+    /// Applies a block, and returns its packet if it is one.
+    #[inline]
+    fn take(&mut self, step: Step, reader: &Reader) -> Result<Option<Captured>, SourceError> {
+        match step {
+            Step::Packet(packet) => return Ok(Some(packet)),
             Step::Simple { original_len, room } => {
                 let snaplen = self.interfaces.first().map_or(0, |interface| interface.snaplen);
                 let limit = if snaplen == 0 { original_len } else { original_len.min(snaplen) };
-                (0, 12, room.min(limit as usize), original_len)
+                let len = room.min(limit as usize);
+                return Ok(Some(Captured { interface: 0, at: 12, len, original_len, timestamp: None }));
             }
-            Step::Interface(interface) => {
-                if self.interfaces.len() == MAX_INTERFACES {
-                    return Err(reader.error(format!("the section has more than {MAX_INTERFACES} interfaces")));
-                }
-                self.interfaces.push(interface);
-                return Ok(None);
+            Step::Interface(_) if self.interfaces.len() == MAX_INTERFACES => {
+                return Err(reader.error(format!("the section has more than {MAX_INTERFACES} interfaces")));
             }
-            Step::Section { major, minor } => {
-                if major != MAJOR {
-                    let what = format!(
-                        "this section has version {major}.{minor} of the pcapng format; expected version {MAJOR}"
-                    );
-                    return Err(reader.error(what));
-                }
-                self.interfaces.clear();
-                return Ok(None);
+            Step::Interface(interface) => self.interfaces.push(interface),
+            Step::Section { major, minor } if major != MAJOR => {
+                let what =
+                    format!("this section has version {major}.{minor} of the pcapng format; expected version {MAJOR}");
+                return Err(reader.error(what));
             }
-            Step::Skip => return Ok(None),
-        };
-        let Some(&Interface { link, check_bytes, .. }) = self.interfaces.get(interface as usize) else {
-            let count = self.interfaces.len();
-            return Err(reader.error(format!(
-                "it names interface {interface}; expected one of the {count} that the section describes before it"
-            )));
-        };
-        let found = Found { link, interface, start: place + at, len, original_len };
-        Ok(Some(found.without_check(check_bytes)))
+            Step::Section { .. } => self.interfaces.clear(),
+            Step::Skip => {}
+        }
+        Ok(None)
     }
 }

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use super::time::Stamp;
 use super::window::Window;
 use super::{Cut, SourceError};
 use crate::wire::LinkType;
 
-/// Place of a packet in the window, with its link type, interface and length on the wire.
+/// Place of a packet in the window, with its link type, interface, length on the wire and time.
 pub(super) struct Found {
     pub(super) link: LinkType,
     pub(super) interface: u32,
     pub(super) start: usize,
     pub(super) len: usize,
     pub(super) original_len: u32,
+    pub(super) time: Stamp,
 }
 
 impl Found {

@@ -321,7 +321,7 @@ fn a_batch_takes_the_interface_from_the_packet_and_the_metadata_from_the_configu
     let config = Config { metadata: u64::MAX - 1, ..Config::default() };
     let mut batch = Batch::new(&config, &[Schema::openflow()]).expect("sources");
     let frame = ethernet(&[], 0x0800, &ipv4(17, 0, &[], &udp()));
-    let packet = Packet { link: frame.link, interface: 5, data: &frame.bytes, original_len: 60 };
+    let packet = Packet { link: frame.link, interface: 5, data: &frame.bytes, original_len: 60, time: None };
     assert_eq!(batch.push(&packet), Outcome::Complete);
     assert_eq!(batch.push_frame(frame.link, &frame.bytes, 60), Outcome::Complete);
     let headers = parse(&config, frame.link, &frame.bytes).with_in_port(u32::MAX).with_metadata(7 << 32);

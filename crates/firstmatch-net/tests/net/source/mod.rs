@@ -2,6 +2,7 @@
 
 mod compressed;
 mod files;
+mod times;
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -22,6 +23,7 @@ struct Owned {
     interface: u32,
     data: Vec<u8>,
     original_len: u32,
+    time: Option<i64>,
 }
 
 type Read1 = (Vec<Owned>, Option<Cut>, Option<SourceError>);
@@ -62,8 +64,8 @@ fn unread(packets: &[Owned]) -> Vec<(LinkType, u64)> {
 }
 
 fn owned(packet: Packet<'_>) -> Owned {
-    let Packet { link, interface, data, original_len } = packet;
-    Owned { link, interface, data: data.to_vec(), original_len }
+    let Packet { link, interface, data, original_len, time } = packet;
+    Owned { link, interface, data: data.to_vec(), original_len, time }
 }
 
 fn drain_frames(mut capture: Capture, least: usize) -> Read1 {
@@ -186,30 +188,30 @@ impl Ng {
 fn pcapng(big: bool) -> (Ng, Vec<Owned>) {
     let mut ng = Ng::new(big);
     let mut packets = Vec::new();
-    let mut expect = |link, interface, data: &[u8], original_len| {
-        packets.push(Owned { link, interface, data: data.to_vec(), original_len });
+    let mut expect = |link, interface, data: &[u8], original_len, time| {
+        packets.push(Owned { link, interface, data: data.to_vec(), original_len, time });
     };
     for round in 0..2u8 {
         ng.section();
         ng.interface(1, 6);
         ng.block(0x0000_000a, &[b"TLSK", &[9; 200]], false);
         ng.enhanced(0, &[round; 5], &[]);
-        expect(LinkType::Ethernet, 0, &[round; 5], 6);
+        expect(LinkType::Ethernet, 0, &[round; 5], 6, Some(0));
         ng.interface(101, 0);
         ng.interface(if round == 0 { 113 } else { 147 }, 0);
         let comment = [&ng.n16(1)[..], &ng.n16(4), b"text", &[0; 4]].concat();
         ng.enhanced(1, &[round; 90], &comment);
-        expect(LinkType::Raw, 1, &[round; 90], 91);
+        expect(LinkType::Raw, 1, &[round; 90], 91, Some(0));
         ng.simple(&[1, 2, 3, 4, 5, 6], 1000);
-        expect(LinkType::Ethernet, 0, &[1, 2, 3, 4, 5, 6], 1000);
+        expect(LinkType::Ethernet, 0, &[1, 2, 3, 4, 5, 6], 1000, None);
         ng.simple(&[1, 2, 3], 3);
-        expect(LinkType::Ethernet, 0, &[1, 2, 3], 3);
+        expect(LinkType::Ethernet, 0, &[1, 2, 3], 3, None);
         ng.obsolete(2, &[8; 7]);
-        expect(if round == 0 { LinkType::LinuxSll } else { LinkType::Other(147) }, 2, &[8; 7], 7);
+        expect(if round == 0 { LinkType::LinuxSll } else { LinkType::Other(147) }, 2, &[8; 7], 7, Some(0));
         ng.block(5, &[&[0; 12]], false);
         ng.block(0x8000_1234, &[], false);
         ng.enhanced(2, &[], &[]);
-        expect(if round == 0 { LinkType::LinuxSll } else { LinkType::Other(147) }, 2, &[], 1);
+        expect(if round == 0 { LinkType::LinuxSll } else { LinkType::Other(147) }, 2, &[], 1, Some(0));
         ng.big = !ng.big;
     }
     ng.big = big;
@@ -245,6 +247,7 @@ fn packets_of(frames: &[Vec<u8>]) -> Vec<Owned> {
         interface: 0,
         data: data.clone(),
         original_len: data.len() as u32 + 4,
+        time: Some(9_000_000_000),
     };
     frames.iter().map(owned).collect()
 }
@@ -366,7 +369,8 @@ fn pcapng_with_sections_interfaces_and_every_packet_block_is_read() {
         let interface = InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen: 0, options: vec![] };
         writer.write_pcapng_block(interface).expect("written");
         for data in frames() {
-            let (original_len, timestamp) = (data.len() as u32 + 4, Duration::ZERO);
+            // This writer counts nanoseconds, whatever the interface says: these are 9 million microseconds.
+            let (original_len, timestamp) = (data.len() as u32 + 4, Duration::from_nanos(9_000_000));
             let data = data.into();
             let block = EnhancedPacketBlock { interface_id: 0, timestamp, original_len, data, options: vec![] };
             writer.write_pcapng_block(block).expect("written");
