@@ -6,17 +6,21 @@ use firstmatch_core::schema::{Field, Source};
 use super::cells::{Cell, Cells};
 use super::lines::Fault;
 
-/// Name of the optional column that is no field: the packet's bytes on the wire.
-const BYTES: &str = "bytes";
+/// Names of the column that has the packet's bytes on the wire: ours, then that of tshark. It is optional.
+pub const BYTES_COLUMNS: [&str; 2] = ["bytes", "frame.len"];
+/// Name in tshark of the next header of IPv6, which is the protocol unless it is an extension header.
+///
+/// Its value states no protocol if it is one of [`IPV6_EXTENSIONS`](firstmatch_core::schema::IPV6_EXTENSIONS).
+pub const NEXT_HEADER_COLUMN: &str = "ipv6.nxt";
 
-/// Names of the fields in tshark; several names may stand for one field, of which a packet then has one.
+/// Names of the fields in tshark, as [`header_columns`] returns them.
 const TSHARK: [(&str, &[Source]); 35] = [
     ("ip.src", &[Source::Src, Source::Ipv4Src]),
     ("ip.dst", &[Source::Dst, Source::Ipv4Dst]),
     ("ipv6.src", &[Source::Src]),
     ("ipv6.dst", &[Source::Dst]),
     ("ip.proto", &[Source::Proto, Source::IpProto]),
-    (NEXT_HEADER, &[Source::Proto, Source::IpProto]),
+    (NEXT_HEADER_COLUMN, &[Source::Proto, Source::IpProto]),
     ("ip.dsfield.dscp", &[Source::IpDscp, Source::Dscp]),
     ("ipv6.tclass.dscp", &[Source::IpDscp, Source::Dscp]),
     ("ip.ttl", &[Source::Ttl]),
@@ -47,8 +51,30 @@ const TSHARK: [(&str, &[Source]); 35] = [
     ("mpls.exp", &[Source::MplsTc]),
     ("frame.interface_id", &[Source::InPort]),
 ];
-const NEXT_HEADER: &str = "ipv6.nxt";
-const TSHARK_BYTES: &str = "frame.len";
+
+/// Returns the names that tshark has for header fields, each with the fields that it may fill.
+///
+/// A column fills the field of the first of them that a schema has. Several columns may fill one field, of which a
+/// packet then has one: for example, `tcp.dstport` and `udp.dstport`. Tables ([`Table`](super::Table)) know these names
+/// beside those of the schema, and [`BYTES_COLUMNS`]. Other readers of columns can use the same names:
+///
+/// ```
+/// use firstmatch_core::Schema;
+/// use firstmatch_net::source::header_columns;
+///
+/// // The fields that columns of another table fill, for rules over the 5-tuple.
+/// let schema = Schema::ipv4();
+/// let field_of = |name: &str| {
+///     let (_, sources) = header_columns().iter().find(|(known, _)| *known == name)?;
+///     sources.iter().find_map(|&source| schema.fields().iter().find(|field| field.source() == Some(source)))
+/// };
+/// assert_eq!(field_of("ip.src").map(|field| field.name()), Some("src"));
+/// assert_eq!(field_of("udp.dstport"), field_of("tcp.dstport"));
+/// assert_eq!(field_of("vlan.id"), None); // it is known, but these rules have no such field
+/// ```
+pub fn header_columns() -> &'static [(&'static str, &'static [Source])] {
+    &TSHARK
+}
 
 /// Content of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +107,9 @@ impl Column {
         let of = |source: &Source| schema.fields().iter().position(|field| field.source() == Some(*source));
         let known = TSHARK.iter().find(|(known, _)| *known == name);
         match known.and_then(|(_, sources)| sources.iter().find_map(of)) {
-            Some(field) if name == NEXT_HEADER => Some(Self::NextHeader(field)),
+            Some(field) if name == NEXT_HEADER_COLUMN => Some(Self::NextHeader(field)),
             Some(field) => Some(Self::Field(field)),
-            None if matches!(name, BYTES | TSHARK_BYTES) => Some(Self::Bytes),
+            None if BYTES_COLUMNS.contains(&name) => Some(Self::Bytes),
             None => {
                 let is_known = name.contains('.') || Source::ALL.iter().any(|source| source.name() == name);
                 is_known.then_some(Self::Other)
@@ -103,7 +129,11 @@ pub(super) fn columns(line: &[u8], cells: &Cells, schema: &Schema) -> Result<Vec
                 "" => "a column without a name".to_owned(),
                 name => format!("there is no field {name}"),
             };
-            let expected = format!("each of {}, by these names or those of tshark, and, if need be, {BYTES}", names());
+            let expected = format!(
+                "each of {}, by these names or those of tshark, and, if need be, {}",
+                names(),
+                BYTES_COLUMNS[0]
+            );
             return Err(cell.fault(message, &expected));
         };
         // Several columns of tshark may stand for one field, for example `tcp.srcport` and `udp.srcport`.

@@ -34,6 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use capture::{Capture, Packet};
+pub use columns::{BYTES_COLUMNS, NEXT_HEADER_COLUMN, header_columns};
 pub use error::{Cut, SourceError};
 pub use frames::Frames;
 pub use table::{Row, Rows, Table};

@@ -6,7 +6,9 @@ use firstmatch_core::rule::{FieldValues, first_match};
 use firstmatch_core::schema::{Family, Field, Kind, Source};
 use firstmatch_core::{KeyBuf, Schema};
 use firstmatch_formats::Options;
-use firstmatch_net::source::{Input, Limits, Rows, SourceError, from_reader};
+use firstmatch_net::source::{
+    BYTES_COLUMNS, Input, Limits, NEXT_HEADER_COLUMN, Rows, SourceError, from_reader, header_columns,
+};
 use firstmatch_net::wire::{Batch, Config, Extractor, LinkType, Outcome, parse};
 use firstmatch_testkit::rng::Rng;
 
@@ -166,6 +168,33 @@ fn the_first_line_tells_tables_from_traces() {
     assert!(open(b"src,dst\n").and_then(Input::into_trace).is_err());
     let error = open(b"1 2 3\n").and_then(Input::into_table).expect_err("a trace").to_string();
     assert!(error.contains("starts with \"1 2 3\""), "{error}");
+}
+
+/// A listed column stands for the field that it fills, and is passed over where the schema has none.
+#[test]
+fn tables_know_the_columns_that_are_listed() {
+    let mut filled = 0;
+    for schema in [Schema::ipv4(), Schema::openflow()] {
+        for (at, (column, sources)) in header_columns().iter().enumerate() {
+            assert!(header_columns()[..at].iter().all(|(other, _)| other != column), "{column} twice");
+            let of = |source: &Source| schema.fields().iter().find(|field| field.source() == Some(*source));
+            let field = sources.iter().find_map(of).map(Field::name);
+            let others = schema.fields().iter().map(Field::name).filter(|&name| Some(name) != field);
+            let others = others.collect::<Vec<_>>().join(",");
+            let with = |last: &str| read(format!("{others},{last}\n").as_bytes(), std::slice::from_ref(&schema));
+            assert_eq!(with(column), Ok(Vec::new()), "{column}");
+            if let Some(field) = field {
+                filled += 1;
+                let missing = format!("the column {field} is missing");
+                assert!(with("frame.number").is_err_and(|error| error.to_string().contains(&missing)), "{column}");
+            }
+        }
+    }
+    assert!(filled > header_columns().len() && header_columns().iter().any(|(name, _)| *name == NEXT_HEADER_COLUMN));
+    for name in BYTES_COLUMNS {
+        let table = format!("src,dst,sport,dport,proto,{name}\n10.0.0.1,10.0.0.2,1,2,6,99\n");
+        assert_eq!(read(table.as_bytes(), &[Schema::ipv4()]).expect(name)[0].2, 99);
+    }
 }
 
 /// tshark names a field after the protocol, so that several columns may be one of ours.
