@@ -77,7 +77,8 @@ stage_words() { with python3 -- python3 .ci/words.py; }
 # The published crates can be packaged, with their licences, and need no crate that is not.
 stage_package() {
     cargo package --locked --allow-dirty --no-verify --quiet --workspace \
-        --exclude firstmatch-lab --exclude firstmatch-fuzz --exclude firstmatch-fuzz-targets --exclude firstmatch-testkit
+        --exclude firstmatch-lab --exclude firstmatch-fuzz --exclude firstmatch-fuzz-targets \
+        --exclude firstmatch-python --exclude firstmatch-testkit
 }
 
 # The library compiles for a processor without the vector instructions of this one.
@@ -149,6 +150,12 @@ stage_capi() {
     crates/firstmatch-capi/tests/installed.sh "$built/capi"
 }
 
+# The Python package: its wheel, installed into an environment of its own, and what it answers there.
+stage_python() {
+    cargo build --release --locked -p firstmatch-cli
+    PROGRAM="$built/release/firstmatch" crates/firstmatch-python/tests/run.sh "$built/python"
+}
+
 # The report in a browser, by the lab's program as tests build it. Where Debian's chromium is missing and can be
 # installed, it is, in under a minute.
 stage_report() {
@@ -202,7 +209,7 @@ stage_captures() {
     cargo test -p firstmatch-net --locked --test net captures
 }
 
-all=(fmt clippy doc deny shell words package aarch64 dpdk test loom readme lab rte_acl capi report)
+all=(fmt clippy doc deny shell words package aarch64 dpdk test loom readme lab rte_acl capi python report)
 on_request=(growth fuzz churn beside analyze plane captures)
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
 for stage in "${stages[@]}"; do

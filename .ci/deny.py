@@ -21,6 +21,7 @@ def is_allowed(expression, allowed):
     """Whether a licence expression holds with some licences."""
     words = re.findall(r"\(|\)|[^\s()/]+|/", expression.replace(" WITH ", "-WITH-"))
     python = {"AND": "and", "OR": "or", "/": "or", "(": "(", ")": ")"}
+    allowed = {licence.replace(" WITH ", "-WITH-") for licence in allowed}
     return eval(" ".join(python.get(word) or str(word in allowed) for word in words))
 
 

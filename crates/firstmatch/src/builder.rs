@@ -4,7 +4,7 @@ use firstmatch_core::engines::registry::ENGINES;
 use firstmatch_core::live::{self, Calls, Front, Kind, Limits, META, Strategy};
 use firstmatch_core::rule::{ExpansionLimits, RuleSet};
 use firstmatch_core::{Budget, Diagnostic, Policy};
-use firstmatch_formats::{self as formats, Fields, Options};
+use firstmatch_formats::{self as formats, Fields, Options, RuleFile};
 
 use crate::{Error, Firewall};
 
@@ -256,6 +256,24 @@ impl Builder {
     /// If the text has a fault ([`Error::faults`] has all of them), or no engine keeps the limits.
     pub fn build(self, rules: &str) -> Result<Firewall, Error> {
         let file = formats::parse(rules, &self.options)?;
+        self.build_file(file)
+    }
+
+    /// Builds a firewall from a rule file that was read already; for example, one that includes other files.
+    ///
+    /// ```
+    /// use firstmatch::{Firewall, formats};
+    ///
+    /// let load = |name: &str| if name == "telnet.rules" { Ok("deny tcp dport 23\n".to_owned()) } else { Err("no such file".into()) };
+    /// let text = "include telnet.rules\npermit\n";
+    /// let file = formats::parse_with(text, &formats::Options::default(), &load)?;
+    /// assert_eq!(Firewall::builder().build_file(file)?.len(), 2);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If no engine keeps the limits, or as [`Builder::build_set`].
+    pub fn build_file(self, file: RuleFile) -> Result<Firewall, Error> {
         let firewall = self.open(file.rules, file.policy, file.warnings)?;
         Ok(firewall.with_labels(file.labels))
     }

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Builds the wheel of the Python package, installs it into an environment of its own, and tests it there.
+#   tests/run.sh FOLDER    FOLDER keeps the environment for the next time
+# PROGRAM is firstmatch's program, with whose answers those of the package are compared.
+set -euo pipefail
+folder=$(realpath -m "$1")
+cd "$(dirname "$0")/.."
+
+skip() {
+    if [ -n "${CI:-}" ]; then
+        printf '!! FAILED: %s\n' "$*" >&2
+        exit 1
+    fi
+    printf '!! SKIPPED: %s\n' "$*" | tee -a "${FIRSTMATCH_SKIPPED:-/dev/null}"
+    exit 0
+}
+python=$(command -v python3) || skip "there is no python3"
+[ -x "$folder/bin/python" ] || "$python" -m venv "$folder" || skip "python3 has no venv (apt-get install python3-venv)"
+"$folder/bin/pip" install --quiet --disable-pip-version-check maturin pytest mypy pyarrow polars duckdb 'pandas<3' \
+    pandas-stubs || skip "packages of Python cannot be had"
+
+# The wheel, in the folder of all other crates.
+rm -rf "$folder/wheels"
+"$folder/bin/maturin" build --quiet --release --locked --interpreter "$folder/bin/python" --out "$folder/wheels"
+"$folder/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps "$folder"/wheels/*.whl
+"$folder/bin/python" -m pytest --quiet -p no:cacheprovider tests
