@@ -396,8 +396,9 @@ pub(crate) struct ClassifyArgs {
     /// Print the answer as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write a line for each packet; `-` writes to standard output, and the summary to standard error. A file has its
-    /// name, and loses what it had before, once all lines are in it; it cannot be that of the rules or of the packets
+    /// Write a line for each packet, which ends with the time of its capture; `-` writes to standard output, and the
+    /// summary to standard error. A file has its name, and loses what it had before, once all lines are in it; it cannot
+    /// be that of the rules or of the packets
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
     /// The number of rules in the summary, those of most packets first

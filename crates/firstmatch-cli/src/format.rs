@@ -50,6 +50,12 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "–".to_owned() } else { format!("{:.1} %", part as f64 * 100.0 / whole as f64) }
 }
 
+/// Writes a time in nanoseconds since 1970-01-01 00:00 UTC as `2026-11-21T21:34:53.202994052Z` (RFC 3339).
+pub(crate) fn time(nanos: i64) -> String {
+    // All times of 64 bits are between the years 1677 and 2262, which jiff has.
+    jiff::Timestamp::from_nanosecond(nanos.into()).map_or_else(|_| nanos.to_string(), |time| format!("{time:.9}"))
+}
+
 /// Returns the first `width` characters; the last is an ellipsis if `text` is longer.
 pub(crate) fn clip(text: &str, width: usize) -> String {
     match text.char_indices().nth(width) {

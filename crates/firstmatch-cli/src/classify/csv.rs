@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 
 use super::stretch::Stretch;
+use crate::format::time;
 use crate::output::Output;
 use crate::rules::Loaded;
 
@@ -17,9 +18,10 @@ pub(super) struct Writer {
 }
 
 /// Columns of the packets of `--csv`.
-pub(super) const PACKETS: [&str; 8] = ["packet", "outcome", "rule", "line", "action", "verdict", "bytes", "label"];
+pub(super) const PACKETS: [&str; 9] =
+    ["packet", "outcome", "rule", "line", "action", "verdict", "bytes", "label", "time"];
 /// Columns of the packets of `--changed`.
-pub(super) const CHANGED: [&str; 6] = ["packet", "bytes", "line", "verdict", "new_line", "new_verdict"];
+pub(super) const CHANGED: [&str; 7] = ["packet", "bytes", "line", "verdict", "new_line", "new_verdict", "time"];
 
 impl Writer {
     /// Begins the file, or takes standard output for `-`, and writes the header.
@@ -42,8 +44,8 @@ impl Writer {
     }
 
     pub(super) fn write(&mut self, loaded: &Loaded, stretch: &Stretch) -> anyhow::Result<()> {
-        let packets = stretch.batch.records().iter().zip(&stretch.decisions);
-        for (number, (record, decision)) in (stretch.first..).zip(packets) {
+        let packets = stretch.batch.records().iter().zip(&stretch.decisions).zip(stretch.times());
+        for (number, ((record, decision), nanos)) in (stretch.first..).zip(packets) {
             let rule = decision.rule.and_then(|id| loaded.rule(id));
             self.row(&[
                 &number.to_string(),
@@ -54,6 +56,7 @@ impl Writer {
                 &decision.verdict.to_string(),
                 &record.bytes.to_string(),
                 rule.and_then(|rule| loaded.label_of(rule)).unwrap_or_default(),
+                &nanos.map_or(String::new(), time),
             ])?;
         }
         Ok(())

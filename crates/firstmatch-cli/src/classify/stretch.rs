@@ -2,6 +2,8 @@
 //!
 //! Stretches keep reads of the clock rare, because a read costs as much as several packets.
 
+use std::iter;
+
 use firstmatch::Decision;
 use firstmatch_core::rule::{FieldValues, RuleSet};
 use firstmatch_core::{KeyBuf, Schema};
@@ -266,6 +268,11 @@ impl Stretch {
             frames.iter().for_each(|packet| _ = self.batch.push(&packet));
         }
         self.frames = frames;
+    }
+
+    /// Returns the time of each packet in nanoseconds since 1970-01-01 00:00 UTC; `None` if the source states none.
+    pub(super) fn times(&self) -> impl Iterator<Item = Option<i64>> {
+        self.frames.iter().map(|packet| packet.time).chain(iter::repeat(None))
     }
 
     /// Adds one packet of a text; returns false if there is none.

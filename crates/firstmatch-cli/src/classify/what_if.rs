@@ -19,6 +19,7 @@ use super::tally::{Count, Tally};
 use super::timing::Streamed;
 use crate::args::ClassifyArgs;
 use crate::engines::Caches;
+use crate::format::time;
 use crate::rules::{self, Loaded};
 use crate::{engines, is_broken_pipe};
 
@@ -130,7 +131,7 @@ impl WhatIf {
             self.decisions.push(decision);
         });
         let both = stretch.decisions.iter().zip(&self.decisions).zip(stretch.batch.records());
-        for (number, ((before, after), record)) in (stretch.first..).zip(both) {
+        for (number, (((before, after), record), nanos)) in (stretch.first..).zip(both.zip(stretch.times())) {
             if before.verdict != after.verdict {
                 let key = [before, after].map(|of| (of.rule, of.verdict));
                 let count = self.changed.entry(key).or_default();
@@ -140,7 +141,8 @@ impl WhatIf {
                     let lines = [line(Decided::new(own, key[0])), line(Decided::new(&self.loaded, key[1]))];
                     let [number, bytes] = [number, record.bytes.into()].map(|number| number.to_string());
                     let verdicts = key.map(|(_, verdict)| verdict.to_string());
-                    match csv.row(&[&number, &bytes, &lines[0], &verdicts[0], &lines[1], &verdicts[1]]) {
+                    let captured = nanos.map_or(String::new(), time);
+                    match csv.row(&[&number, &bytes, &lines[0], &verdicts[0], &lines[1], &verdicts[1], &captured]) {
                         Err(error) if is_broken_pipe(&error) => self.csv = None,
                         other => other?,
                     }

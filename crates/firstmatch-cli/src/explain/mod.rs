@@ -14,7 +14,7 @@ use firstmatch_net::source::{self, Input, SourceError};
 use firstmatch_net::wire::{self, Batch, Config, Headers, SourceSet};
 
 use crate::args::ExplainArgs;
-use crate::format::{BOLD, DIM, clip, counted, thousands};
+use crate::format::{BOLD, DIM, clip, counted, thousands, time};
 use crate::rules::{self, Loaded};
 use crate::{End, answer_to};
 
@@ -131,6 +131,9 @@ fn from_file(
                 let mut size = counted(packet.original_len.into(), "byte");
                 if let wire::LinkType::Other(_) = packet.link {
                     size += &format!(" of {}, which is not read", packet.link);
+                }
+                if let Some(nanos) = packet.time {
+                    size += &format!(", captured {}", time(nanos));
                 }
                 let headers = wire::parse_on(config, packet.interface, packet.link, packet.data, packet.original_len);
                 break Some((size, Packet::Headers(Box::new(headers))));

@@ -150,6 +150,35 @@ fn rules_of_one_family() {
     assert_snapshot!("families", shown.join("\n"));
 }
 
+/// The time of a packet is that of the capture, to the nanosecond; a trace, and a simple packet of pcapng, have none.
+#[test]
+fn packets_have_the_time_of_their_capture() {
+    let fixture = Fixture::new("times");
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let (rules, capture) = (&*format!("{examples}/edge.rules"), &*format!("{examples}/edge.pcapng"));
+    let (code, lines, err) = fixture.run(&["classify", rules, capture, "--csv", "-"]);
+    assert_eq!(code, 0, "{err}");
+    let times: Vec<&str> = lines.lines().filter_map(|line| line.rsplit(',').next()).collect();
+    assert_eq!((times.len(), times[0], times[1]), (9_072, "time", "2026-11-21T21:34:53.202994052Z"));
+    assert_eq!(times[9_071], "2026-11-21T21:35:10.711130980Z");
+    for number in [0, 1, 5_000, 9_070] {
+        let (_, out, err) = fixture.run(&["explain", rules, capture, "--packet", &number.to_string()]);
+        let first = out.lines().next().unwrap_or_default();
+        assert!(first.ends_with(&format!(", captured {}", times[number + 1])), "{first} {err}");
+    }
+
+    // A section, an interface of Ethernet, and a simple packet.
+    let section = [0x0a0d_0d0au32, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28];
+    let words = [&section[..], &[1, 20, 1, 0, 20], &[3, 20, 4, 0, 20]].concat();
+    fixture.write("simple.pcapng", words.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
+    for (rules, file) in [("x.rules", "simple.pcapng"), ("cb.rules", "cb.trace")] {
+        let (_, lines, err) = fixture.run(&["classify", rules, file, "--csv", "-"]);
+        assert!(lines.lines().count() > 1 && lines.lines().skip(1).all(|line| line.ends_with(',')), "{lines} {err}");
+        let (_, out, _) = fixture.run(&["explain", rules, file, "--packet", "0"]);
+        assert!(out.starts_with("packet   number 0 of") && !out.contains("captured"), "{out}");
+    }
+}
+
 #[test]
 fn packets_of_a_file() {
     let fixture = Fixture::new("of-a-file");

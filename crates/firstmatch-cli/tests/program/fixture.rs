@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use etherparse::{PacketBuilder, VlanId};
 use pcap_file::pcap::{PcapPacket, PcapWriter};
@@ -166,10 +167,13 @@ fn built(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     out
 }
 
+/// Time of every packet: 2023-11-14 22:13:20.000123 UTC.
+const TIME: Duration = Duration::new(1_700_000_000, 123_000);
+
 pub(crate) fn capture(packets: &[Vec<u8>]) -> Vec<u8> {
     let mut writer = PcapWriter::new(Vec::new()).unwrap();
     for data in packets {
-        let packet = PcapPacket::new(std::time::Duration::ZERO, data.len() as u32, data);
+        let packet = PcapPacket::new(TIME, data.len() as u32, data);
         writer.write_packet(&packet).unwrap();
     }
     writer.into_writer()
