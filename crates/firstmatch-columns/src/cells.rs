@@ -105,20 +105,6 @@ impl Cells {
         }
     }
 
-    /// Returns the values as sizes: 0 for null, and where there is no value of the column's content.
-    pub fn sizes(&self) -> impl Iterator<Item = u64> {
-        self.kinds.iter().enumerate().map(|(row, &kind)| match kind {
-            NARROW => self.narrow[row].into(),
-            WIDE => u64::try_from(self.wide[row]).unwrap_or(u64::MAX),
-            _ => 0,
-        })
-    }
-
-    /// Returns the first row that has something which is no value of the column's content.
-    pub fn first_malformed(&self) -> Option<usize> {
-        self.kinds.iter().position(|&kind| kind == BAD)
-    }
-
     /// Replaces the cells by the values of some rows of a column.
     ///
     /// # Panics
@@ -421,6 +407,36 @@ impl<'a> Prepared<'a> {
     /// Returns the column.
     pub fn column(&self) -> &Column<'a> {
         &self.column
+    }
+
+    /// Replaces `sizes` by the numbers of some rows, 0 for null, and returns the first row, counted from `rows.start`,
+    /// that has something else.
+    ///
+    /// # Panics
+    /// If the column does not have these rows.
+    #[expect(clippy::cast_lossless, clippy::unnecessary_cast, reason = "the same loop is compiled for each type")]
+    pub fn sizes(&self, rows: Range<usize>, cells: &mut Cells, sizes: &mut Vec<u64>) -> Option<usize> {
+        sizes.clear();
+        if let (Values::Integers(integers), false) = (self.column.values(), self.column.may_have_nulls()) {
+            each_type!(integers, values => {
+                let mut all = 0;
+                sizes.extend(values[rows.clone()].iter().map(|&value| {
+                    all |= value as i128;
+                    value as u64
+                }));
+                if all >= 0 {
+                    return None;
+                }
+            });
+        }
+        self.decode(rows, cells);
+        sizes.clear();
+        sizes.extend(cells.kinds.iter().enumerate().map(|(row, &kind)| match kind {
+            NARROW => cells.narrow[row].into(),
+            WIDE => u64::try_from(cells.wide[row]).unwrap_or(u64::MAX),
+            _ => 0,
+        }));
+        cells.kinds.iter().position(|&kind| kind == BAD)
     }
 
     /// Decodes some rows.

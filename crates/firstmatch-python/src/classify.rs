@@ -8,7 +8,7 @@ use arrow_array::{ArrayRef, DictionaryArray, Int8Array, Int32Array, Int64Array, 
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use firstmatch::{Decision, Firewall, Outcome, Verdict};
-use firstmatch_columns::{Cells, Status};
+use firstmatch_columns::Status;
 
 use crate::request::Request;
 use crate::work::Collect;
@@ -181,7 +181,9 @@ impl Collect for Classified<'_> {
             Columns { verdict: vec![-1; rows], rule: vec![0; rows], line: vec![0; rows], outcome: vec![0; rows] };
     }
 
-    fn weigh(&mut self, _: usize, _: [Option<&Cells>; 2]) {}
+    const WEIGHS: bool = false;
+
+    fn weigh(&mut self, _: usize, _: [Option<&[u64]>; 2]) {}
 
     #[inline]
     fn decided(&mut self, row: usize, decision: &Decision) {

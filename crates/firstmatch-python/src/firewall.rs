@@ -227,7 +227,7 @@ impl Firewall {
     /// - `swap`: classifies the answers, from destination to source.
     /// - `threads`: by default one for each core for tables of 10⁶ rows or more, otherwise one.
     ///
-    /// A commit of an update beside a call is seen from some 65,536 rows to the next.
+    /// An update that is committed beside a call is seen from some block of 2,048 rows on.
     #[pyo3(signature = (table, **options), text_signature = "(self, table, *, columns=None, constants=None, absent=(), preset=None, errors='raise', strings='dictionary', labels=False, swap=False, threads=None)")]
     fn classify(&self, table: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Table> {
         let py = table.py();

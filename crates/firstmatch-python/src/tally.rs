@@ -7,7 +7,7 @@ use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use firstmatch::core::Verdict;
 use firstmatch::{Decision, Firewall, RuleId};
-use firstmatch_columns::{Cells, Status};
+use firstmatch_columns::Status;
 
 use crate::classify::{outcome_of, outcomes};
 use crate::work::Collect;
@@ -59,12 +59,14 @@ impl Tally {
 impl Collect for Tally {
     fn begin(&mut self, _: usize) {}
 
-    fn weigh(&mut self, first: usize, weights: [Option<&Cells>; 2]) {
+    const WEIGHS: bool = true;
+
+    fn weigh(&mut self, first: usize, weights: [Option<&[u64]>; 2]) {
         self.first = first;
-        for ((own, has), cells) in self.weights.iter_mut().zip(&mut self.has_weights).zip(weights) {
-            *has = cells.is_some();
+        for ((own, has), sizes) in self.weights.iter_mut().zip(&mut self.has_weights).zip(weights) {
+            *has = sizes.is_some();
             own.clear();
-            own.extend(cells.into_iter().flat_map(Cells::sizes));
+            own.extend_from_slice(sizes.unwrap_or_default());
         }
     }
 

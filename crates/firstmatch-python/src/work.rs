@@ -26,8 +26,11 @@ const LOOKUP: usize = 256;
 pub(crate) trait Collect: Send {
     /// Begins a task of `rows` rows.
     fn begin(&mut self, rows: usize);
+    /// Whether it takes packets and bytes.
+    const WEIGHS: bool;
+
     /// Takes packets and bytes of the rows from `first` on, where the table has them.
-    fn weigh(&mut self, first: usize, weights: [Option<&Cells>; 2]);
+    fn weigh(&mut self, first: usize, weights: [Option<&[u64]>; 2]);
     /// Takes the decision on a row of the task.
     fn decided(&mut self, row: usize, decision: &Decision);
     /// Takes a row of the task that no rule can decide.
@@ -74,7 +77,8 @@ struct Seat {
     worker: Worker,
     decoder: Decoder,
     batch: Batch,
-    weights: [Cells; 2],
+    weights: [Vec<u64>; 2],
+    spare: Cells,
     bad: usize,
     first_bad: Option<Fault>,
 }
@@ -107,6 +111,7 @@ impl Work {
             decoder: decoder.clone(),
             batch: firewall.batch(),
             weights: Default::default(),
+            spare: Cells::default(),
             bad: 0,
             first_bad: None,
         };
@@ -259,11 +264,15 @@ impl<'a> Ready<'a> {
     }
 
     /// Reads packets and bytes of some rows.
-    fn weigh(&self, rows: std::ops::Range<usize>, cells: &mut [Cells; 2]) -> Result<(), (usize, usize)> {
-        for (index, (columns, cells)) in self.weights.iter().zip(cells).enumerate() {
+    fn weigh(
+        &self,
+        rows: std::ops::Range<usize>,
+        spare: &mut Cells,
+        weights: &mut [Vec<u64>; 2],
+    ) -> Result<(), (usize, usize)> {
+        for (index, (columns, sizes)) in self.weights.iter().zip(weights).enumerate() {
             let Some(column) = columns.first() else { continue };
-            column.decode(rows.clone(), cells);
-            if let Some(row) = cells.first_malformed() {
+            if let Some(row) = column.sizes(rows.clone(), spare, sizes) {
                 return Err((index, rows.start + row));
             }
         }
@@ -323,8 +332,10 @@ impl Queue<'_> {
         seat: &mut Seat,
         collector: &mut C,
     ) -> bool {
-        let Seat { worker, decoder, batch, weights, bad, first_bad } = seat;
-        let weighed = ready.weigh(rows.clone(), weights);
+        let Seat { worker, decoder, batch, weights, spare, bad, first_bad } = seat;
+        // Frames take their length on the wire from there.
+        let has_weights = C::WEIGHS || ready.frame.is_some();
+        let weighed = if has_weights { ready.weigh(rows.clone(), spare, weights) } else { Ok(()) };
         if let Err((index, row)) = weighed
             && !self.keeps
         {
@@ -335,10 +346,10 @@ impl Queue<'_> {
             self.stop(fault);
             return false;
         }
-        let [packets, bytes] = ready.weights.each_ref().map(|columns| !columns.is_empty());
+        let [packets, bytes] = ready.weights.each_ref().map(|columns| has_weights && !columns.is_empty());
         collector.weigh(first, [packets.then_some(&weights[0]), bytes.then_some(&weights[1])]);
         if let Some((frame, link)) = &ready.frame {
-            let lengths = bytes.then_some(&weights[1]);
+            let lengths = bytes.then_some(&weights[1][..]);
             decide_frames(frame, link.as_ref(), lengths, rows, first, (worker, batch), collector);
             return true;
         }
@@ -374,7 +385,7 @@ impl Queue<'_> {
 fn decide_frames<C: Collect>(
     frames: &Prepared<'_>,
     links: Option<&Prepared<'_>>,
-    lengths: Option<&Cells>,
+    lengths: Option<&[u64]>,
     rows: std::ops::Range<usize>,
     first: usize,
     (worker, batch): (&mut Worker, &mut Batch),
@@ -393,7 +404,7 @@ fn decide_frames<C: Collect>(
         };
         let link = links.and_then(|_| cells.get(index).ok().flatten());
         let link = link.map_or(LinkType::Ethernet, |number| LinkType::from_number(number as u32));
-        let length = lengths.and_then(|lengths| lengths.get(index).ok().flatten()).unwrap_or(0);
+        let length = lengths.map_or(0, |lengths| lengths[index]);
         batch.push_frame(link, frame, u32::try_from(length).unwrap_or(0).max(frame.len() as u32));
         order.push(first + index);
     }

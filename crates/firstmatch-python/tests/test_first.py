@@ -1,5 +1,7 @@
 """Small tables with exact answers."""
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from firstmatch import Firewall
@@ -11,7 +13,7 @@ def flows(*rows: tuple[object, ...]) -> pa.Table:
     return pa.table({name: [row[at] for row in rows] for at, name in enumerate(FIVE)})
 
 
-def decided(firewall: Firewall, table: object, **options: object) -> tuple[list[object], list[object], list[object]]:
+def decided(firewall: Firewall, table: pa.Table, **options: Any) -> tuple[list[object], list[object], list[object]]:
     found = firewall.classify(table, **options).to_pydict()
     return found["verdict"], found["line"], found["outcome"]
 
@@ -54,7 +56,9 @@ def test_no_rows_have_no_answers() -> None:
     assert firewall.tally(table.slice(0, 0)).to_pydict()["flows"] == [0, 0]
 
 
-@pytest.mark.parametrize("text", ["schema {\n  tenant 24 exact\n  zone 8 exact optional\n}\ndeny tenant 7 zone 1\npermit tenant 7\n"])
+@pytest.mark.parametrize(
+    "text", ["schema {\n  tenant 24 exact\n  zone 8 exact optional\n}\ndeny tenant 7 zone 1\npermit tenant 7\n"]
+)
 def test_fields_of_a_schema_of_ones_own_are_columns(text: str) -> None:
     firewall = Firewall.from_text(text)
     table = pa.table({"tenant": [7, 7, 8], "zone": pa.array([1, None, 1], pa.int8())})

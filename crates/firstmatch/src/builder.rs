@@ -264,8 +264,8 @@ impl Builder {
     /// ```
     /// use firstmatch::{Firewall, formats};
     ///
-    /// let load = |name: &str| if name == "telnet.rules" { Ok("deny tcp dport 23\n".to_owned()) } else { Err("no such file".into()) };
-    /// let text = "include telnet.rules\npermit\n";
+    /// let load = |_: &str| Ok("203.0.113.0/24\n198.51.100.7\n".to_owned());
+    /// let text = "set bad = { include \"bad.txt\" }\ndeny src $bad\npermit\n";
     /// let file = formats::parse_with(text, &formats::Options::default(), &load)?;
     /// assert_eq!(Firewall::builder().build_file(file)?.len(), 2);
     /// # Ok::<(), firstmatch::Error>(())
