@@ -18,7 +18,7 @@ skip() {
 python=$(command -v python3) || skip "there is no python3"
 [ -x "$folder/bin/python" ] || "$python" -m venv "$folder" || skip "python3 has no venv (apt-get install python3-venv)"
 "$folder/bin/pip" install --quiet --disable-pip-version-check maturin pytest mypy ruff pyarrow polars duckdb 'pandas<3' \
-    pandas-stubs || skip "packages of Python cannot be had"
+    pandas-stubs matplotlib || skip "packages of Python cannot be had"
 
 # The wheel, in the folder of all other crates.
 rm -rf "$folder/wheels"
@@ -31,6 +31,8 @@ rm -rf "$folder/wheels"
 "$folder/bin/python" -m mypy.stubtest firstmatch --mypy-config-file pyproject.toml
 "$folder/bin/python" -m pytest --quiet -p no:cacheprovider tests --ignore tests/spark
 "$folder/bin/python" -m pytest --quiet -p no:cacheprovider --doctest-modules --pyargs firstmatch
+"$folder/bin/python" -m pytest --quiet -p no:cacheprovider --doctest-glob='python.md' ../../docs
+"$folder/bin/python" benchmarks/rates.py --rows 10000 --rules 50 --rounds 1
 
 # Into empty environments, without any other package: the wheel, and the source distribution as `pip install` builds it.
 rm -rf "$folder/sdist"
