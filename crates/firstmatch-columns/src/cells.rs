@@ -32,7 +32,8 @@ pub enum Content {
         /// Spelling of numbers in text.
         text: NumberText,
     },
-    /// IPv4 addresses as [`Content::Number`] reads them, but 16 bytes are an IPv4-mapped IPv6 address.
+    /// IPv4 addresses: text, integers, or bytes as [`Content::Number`] reads them, but 16 bytes and IPv6 addresses in text
+    /// are IPv4-mapped.
     MappedIpv4,
 }
 
@@ -126,7 +127,8 @@ impl Cells {
             Values::Null => self.kinds.fill(NULL),
             Values::Integers(integers) => self.integers(*integers, column, rows, content),
             Values::Text(bytes) => match content {
-                Content::Address | Content::MappedIpv4 => self.bytes(bytes, column, rows, address_text),
+                Content::Address => self.bytes(bytes, column, rows, address_text),
+                Content::MappedIpv4 => self.bytes(bytes, column, rows, |text| mapped(address_text(text))),
                 Content::Number { max, text: NumberText::Decimal } => {
                     self.bytes(bytes, column, rows, |text| decimal(text, max));
                 }
@@ -325,10 +327,18 @@ fn address_bytes(bytes: &[u8]) -> Read {
     }
 }
 
-fn mapped_bytes(bytes: &[u8]) -> Read {
-    match address_bytes(bytes) {
+/// Returns the IPv4 address that an IPv4-mapped IPv6 address stands for.
+fn mapped(read: Read) -> Read {
+    match read {
         Read::Wide(address) if address >> 32 == 0xFFFF => Read::Narrow(address as u32),
         Read::Wide(_) => Read::Bad,
+        other => other,
+    }
+}
+
+fn mapped_bytes(bytes: &[u8]) -> Read {
+    match bytes.len() {
+        16 => mapped(address_bytes(bytes)),
         _ => number_bytes(bytes, u32::MAX.into()),
     }
 }
@@ -463,5 +473,27 @@ pub fn family_of(column: &Column<'_>) -> Option<Family> {
         Values::Integers(_) | Values::Binary(Bytes::Fixed(_, 4)) => Some(Family::Ipv4),
         Values::Binary(Bytes::Fixed(_, 16)) => Some(Family::Ipv6),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(values: Values<'_>, rows: usize, content: Content) -> Vec<Result<Option<u128>, Malformed>> {
+        let mut cells = Cells::default();
+        Prepared::new(Column::new(rows, [], values), content).decode(0..rows, &mut cells);
+        (0..rows).map(|row| cells.get(row)).collect()
+    }
+
+    #[test]
+    fn mapped_addresses_are_ipv4_in_text_and_in_bytes() {
+        let texts = Values::Text(Bytes::Small(&[0, 8, 23, 26, 27, 28], b"10.0.0.1::ffff:10.0.0.1::1-x"));
+        let wanted = [Ok(Some(0x0A00_0001)), Ok(Some(0x0A00_0001)), Err(Malformed), Ok(None), Err(Malformed)];
+        assert_eq!(decoded(texts, 5, Content::MappedIpv4), wanted);
+        let bytes = b"\x0a\0\0\x01\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\x07";
+        let bytes = Values::Binary(Bytes::Large(&[0, 4, 20, 36, 37, 37], bytes));
+        let wanted = [Ok(Some(0x0A00_0001)), Ok(Some(0x0A00_0001)), Err(Malformed), Ok(Some(7)), Err(Malformed)];
+        assert_eq!(decoded(bytes, 5, Content::MappedIpv4), wanted);
     }
 }

@@ -230,9 +230,19 @@ impl Decoder {
     /// # Panics
     /// If there is not one input for each field, columns do not have these rows, or the batch has other schemas.
     pub fn read(&mut self, inputs: &[Input<'_>], rows: Range<usize>, batch: &mut Batch) {
+        batch.clear();
+        self.append(inputs, rows, batch);
+    }
+
+    /// Adds the rows of a block to a batch, as [`Decoder::read`] does, behind the packets that it has.
+    ///
+    /// So several blocks are decided by the rules of one commit.
+    ///
+    /// # Panics
+    /// As [`Decoder::read`].
+    pub fn append(&mut self, inputs: &[Input<'_>], rows: Range<usize>, batch: &mut Batch) {
         assert_eq!(inputs.len(), self.fields.len(), "one input a field");
         let count = rows.len();
-        batch.clear();
         for (cells, input) in self.cells.iter_mut().zip(inputs) {
             match input {
                 Input::Absent => cells.fill(count, None),
@@ -448,4 +458,36 @@ fn gate_of(schemas: &[Schema], field: &Field) -> Option<Gate> {
         std::array::from_fn(|protocol| protocols.contains(&(protocol as u8)))
     };
     Some(Gate(schemas.iter().map(table).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bytes, Column, Content, Integers, Values};
+
+    #[test]
+    fn blocks_that_are_appended_are_one_batch() {
+        let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n").expect("rules");
+        let mut decoder = Decoder::new(firewall.schemas(), None, false);
+        let values = |field: &Field| match field.name() {
+            "src" | "dst" => Values::Text(Bytes::Small(&[0, 8, 11, 12], b"10.0.0.1::1x")),
+            "dport" => Values::Integers(Integers::U16(&[23, 23, 23])),
+            _ => Values::Integers(Integers::U8(&[6, 17, 6])),
+        };
+        let input =
+            |field: &Field| Input::Columns(vec![Prepared::new(Column::new(3, [], values(field)), Content::of(field))]);
+        let inputs: Vec<_> = decoder.fields().iter().map(input).collect();
+        let (mut batch, mut order) = (firewall.batch(), Vec::new());
+        for row in 0..3 {
+            decoder.append(&inputs, row..row + 1, &mut batch);
+            order.push(decoder.order().to_vec());
+        }
+        assert_eq!(decoder.statuses(), [Status::BadAddress]);
+        assert_eq!(order, [vec![0], vec![0], vec![]]);
+        let mut lines = Vec::new();
+        firewall.worker().classify_batch(&batch, |_, decision| lines.push(decision.line.map_or(0, u32::from)));
+        assert_eq!(lines, [1, 2]);
+        decoder.read(&inputs, 1..2, &mut batch);
+        assert_eq!(batch.len(), 1);
+    }
 }
