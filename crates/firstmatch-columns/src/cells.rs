@@ -126,20 +126,52 @@ impl Cells {
         match column.values() {
             Values::Null => self.kinds.fill(NULL),
             Values::Integers(integers) => self.integers(*integers, column, rows, content),
-            Values::Text(bytes) => match content {
-                Content::Address => self.bytes(bytes, column, rows, address_text),
-                Content::MappedIpv4 => self.bytes(bytes, column, rows, |text| mapped(address_text(text))),
-                Content::Number { max, text: NumberText::Decimal } => {
-                    self.bytes(bytes, column, rows, |text| decimal(text, max));
+            Values::Text(bytes) => self.texts(bytes, column, rows, content, |row| row),
+            Values::Binary(bytes) => self.binaries(bytes, column, rows, content, |row| row),
+            Values::Dictionary(indices, values) => match values.values() {
+                Values::Text(bytes) if !values.may_have_nulls() => {
+                    self.texts(bytes, column, rows, content, |row| indices.at(row));
                 }
-                Content::Number { max, text } => self.bytes(bytes, column, rows, |it| number_text(it, max, text)),
+                Values::Binary(bytes) if !values.may_have_nulls() => {
+                    self.binaries(bytes, column, rows, content, |row| indices.at(row));
+                }
+                _ => self.by_row(column, rows, content),
             },
-            Values::Binary(bytes) => match content {
-                Content::Address => self.bytes(bytes, column, rows, address_bytes),
-                Content::Number { max, .. } => self.bytes(bytes, column, rows, |it| number_bytes(it, max)),
-                Content::MappedIpv4 => self.bytes(bytes, column, rows, mapped_bytes),
-            },
-            Values::Dictionary(..) => self.by_row(column, rows, content),
+        }
+    }
+
+    /// Decodes texts; the one of a row is at `at(row)`.
+    fn texts(
+        &mut self,
+        bytes: &Bytes<'_>,
+        column: &Column<'_>,
+        rows: Range<usize>,
+        content: Content,
+        at: impl Fn(usize) -> usize,
+    ) {
+        match content {
+            Content::Address => self.bytes(bytes, column, rows, at, address_text),
+            Content::MappedIpv4 => self.bytes(bytes, column, rows, at, |text| mapped(address_text(text))),
+            Content::Number { max, text: NumberText::Decimal } => {
+                self.bytes(bytes, column, rows, at, |text| decimal(text, max));
+            }
+            Content::Number { max, text } => self.bytes(bytes, column, rows, at, |it| number_text(it, max, text)),
+        }
+    }
+
+    /// Decodes byte strings; the one of a row is at `at(row)`.
+    fn binaries(
+        &mut self,
+        bytes: &Bytes<'_>,
+        column: &Column<'_>,
+        rows: Range<usize>,
+        content: Content,
+        at: impl Fn(usize) -> usize,
+    ) {
+        match content {
+            Content::Address => self.bytes(bytes, column, rows, at, address_bytes),
+            Content::Number { max, .. } => self.bytes(bytes, column, rows, at, |it| number_bytes(it, max)),
+            Content::MappedIpv4 => self.bytes(bytes, column, rows, at, mapped_bytes),
         }
     }
 
@@ -222,7 +254,7 @@ impl Cells {
         });
     }
 
-    /// Decodes a dictionary whose values are mostly different, row by row.
+    /// Decodes a dictionary of dictionaries, or one with null values, row by row.
     fn by_row(&mut self, column: &Column<'_>, rows: Range<usize>, content: Content) {
         let mut one = Self::default();
         for (index, row) in rows.enumerate() {
@@ -277,12 +309,19 @@ impl Cells {
     }
 
     /// Decodes byte strings with `read`, compiled for each layout.
-    fn bytes(&mut self, bytes: &Bytes<'_>, column: &Column<'_>, rows: Range<usize>, read: impl Fn(&[u8]) -> Read) {
+    fn bytes(
+        &mut self,
+        bytes: &Bytes<'_>,
+        column: &Column<'_>,
+        rows: Range<usize>,
+        at: impl Fn(usize) -> usize,
+        read: impl Fn(&[u8]) -> Read,
+    ) {
         match bytes {
-            Bytes::Small(offsets, bytes) => self.strings(column, rows, |row| small(offsets, bytes, row), read),
-            Bytes::Large(offsets, bytes) => self.strings(column, rows, |row| large(offsets, bytes, row), read),
-            Bytes::Views(views, buffers) => self.strings(column, rows, |row| view(views, buffers, row), read),
-            Bytes::Fixed(bytes, width) => self.strings(column, rows, |row| fixed(bytes, *width, row), read),
+            Bytes::Small(offsets, bytes) => self.strings(column, rows, |row| small(offsets, bytes, at(row)), read),
+            Bytes::Large(offsets, bytes) => self.strings(column, rows, |row| large(offsets, bytes, at(row)), read),
+            Bytes::Views(views, buffers) => self.strings(column, rows, |row| view(views, buffers, at(row)), read),
+            Bytes::Fixed(bytes, width) => self.strings(column, rows, |row| fixed(bytes, *width, at(row)), read),
         }
     }
 
@@ -390,18 +429,17 @@ fn number_text(text: &[u8], max: u128, spelling: NumberText) -> Read {
 pub struct Prepared<'a> {
     column: Column<'a>,
     content: Content,
-    /// Decoded values of a dictionary, unless most of its values occur in few rows.
+    /// Decoded values of a dictionary, unless it has more of them than rows.
     table: Option<Cells>,
 }
 
 impl<'a> Prepared<'a> {
     /// Returns a column of this content. The values of a dictionary are decoded here, once.
     ///
-    /// That pays if rows share values. If there are more than a quarter as many values as rows, the column is decoded
-    /// row by row, because the table would outgrow the caches.
+    /// That pays if rows share values: with more values than rows, the rows are decoded instead.
     pub fn new(column: Column<'a>, content: Content) -> Self {
         let table = match column.values() {
-            Values::Dictionary(_, values) if values.rows() <= column.rows() / 4 || is_number(values) => {
+            Values::Dictionary(_, values) if values.rows() <= column.rows() || is_number(values) => {
                 let mut table = Cells::default();
                 match values.values() {
                     Values::Dictionary(..) => table.by_row(values, 0..values.rows(), content),

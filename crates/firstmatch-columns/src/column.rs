@@ -59,12 +59,12 @@ impl<'a> Bytes<'a> {
 #[inline]
 pub(crate) fn small<'a>(offsets: &[i32], bytes: &'a [u8], row: usize) -> Option<&'a [u8]> {
     // A negative offset becomes one far behind the end.
-    bytes.get(*offsets.get(row)? as usize..*offsets.get(row + 1)? as usize)
+    bytes.get(*offsets.get(row)? as usize..*offsets.get(row.checked_add(1)?)? as usize)
 }
 
 #[inline]
 pub(crate) fn large<'a>(offsets: &[i64], bytes: &'a [u8], row: usize) -> Option<&'a [u8]> {
-    bytes.get(*offsets.get(row)? as usize..*offsets.get(row + 1)? as usize)
+    bytes.get(*offsets.get(row)? as usize..*offsets.get(row.checked_add(1)?)? as usize)
 }
 
 #[inline]
@@ -125,6 +125,12 @@ impl Integers<'_> {
     /// Whether there is no integer.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Returns the index that a row has into a dictionary; one behind every end if it has none.
+    #[inline]
+    pub(crate) fn at(&self, row: usize) -> usize {
+        each_type!(self, values => values.get(row).map_or(usize::MAX, |&index| index as usize))
     }
 
     /// Returns the integer of a row; `None` behind the end.
@@ -199,7 +205,7 @@ impl<'a> Column<'a> {
         let mut at = (self, row);
         while let (true, Values::Dictionary(indices, values)) = (at.0.has(at.1), &at.0.values) {
             // An index out of range leads to a row behind the end, whose value cannot be read.
-            at = (values, indices.get(at.1).and_then(|index| usize::try_from(index).ok()).unwrap_or(usize::MAX));
+            at = (values, indices.at(at.1));
         }
         (at.0.has(at.1) || at.1 >= at.0.rows).then_some(at)
     }
