@@ -6,8 +6,16 @@ use std::ops::Range;
 /// Returns which entries of two lists are common, in the same order in both.
 ///
 /// Equal beginnings and ends are common. Between them, entries that stand once in each list are anchors, as far as they
-/// are in order (patience diff), and the parts between anchors are compared in the same way.
-pub(super) fn align(one: &[u64], other: &[u64]) -> [Vec<bool>; 2] {
+/// are in order (patience diff), and the parts between anchors are compared in the same way. The entries are hashes, so
+/// whoever compares other things confirms that common ones are equal.
+///
+/// ```
+/// use firstmatch_core::analyze::align;
+///
+/// let [before, after] = align(&[1, 2, 3, 4], &[1, 3, 9, 4]);
+/// assert_eq!((before, after), (vec![true, false, true, true], vec![true, true, false, true]));
+/// ```
+pub fn align(one: &[u64], other: &[u64]) -> [Vec<bool>; 2] {
     let mut common = [vec![false; one.len()], vec![false; other.len()]];
     let mut parts = vec![(0..one.len(), 0..other.len())];
     while let Some((mut a, mut b)) = parts.pop() {

@@ -53,6 +53,7 @@ mod piece;
 mod possible;
 mod tree;
 
+pub use align::align;
 pub use analysis::{Analysis, Config, KeySpace, Limits};
 pub use cells::Sampled;
 pub use covered::{Covering, covered};

@@ -99,9 +99,17 @@ impl Backlog {
 
 impl Changer {
     /// Builds the first base of every schema; `attached` is the data that the rules attach to decisions.
-    pub(super) fn new(sets: Vec<Lowered>, attached: Attachments, config: &Config) -> Result<Self, BuildError> {
+    ///
+    /// `first` has the generation and the epoch to begin with.
+    pub(super) fn new(
+        sets: Vec<Lowered>,
+        attached: Attachments,
+        config: &Config,
+        first: [u64; 2],
+    ) -> Result<Self, BuildError> {
         let sets = matchable(sets);
-        let state = build(&refs(&sets), attached, config, &[])?;
+        let mut state = build(&refs(&sets), attached, config, &[])?;
+        [state.generation, state.epoch] = first;
         let key_words = || state.parts.iter().map(Part::key_words);
         Ok(Self {
             config: config.clone(),
@@ -109,12 +117,17 @@ impl Changer {
             backlog: Backlog { changes: Changes::new(key_words()), copy: false },
             log: Log::new(key_words()),
             regions: key_words().map(Regions::new).collect(),
-            generation: 0,
+            generation: first[0],
             sizes: state.parts.iter().map(Sizes::of).collect(),
             running: None,
             shared: Arc::new(Shared::new(state)),
             stores: sets.into_iter().flatten().map(|set| Arc::new(Store::new(set))).collect(),
         })
+    }
+
+    /// Returns the generation and the epoch that a changer for other schemas begins with: the next ones.
+    pub(super) fn next_generation(&self) -> [u64; 2] {
+        [self.generation + 1, self.shared.replicas.now().1.epoch + 1]
     }
 
     /// Whether a rebuild is due and none is running.
@@ -142,7 +155,7 @@ impl Changer {
     /// If an overlay or the budget has no room, or if a batch in progress uses the idle replica and `wait` is false.
     /// `next` is then as it was.
     pub(super) fn commit(&mut self, wait: bool) -> Result<u64, UpdateError> {
-        if self.next.len() == 0 {
+        if self.next.is_empty() {
             return Ok(self.generation);
         }
         self.next.shorten();
@@ -432,7 +445,7 @@ mod tests {
         let schemas = [Schema::ipv4(), Schema::ipv6()];
         let key_words = || schemas.iter().map(|schema| schema.words().len());
         let sets = schemas.iter().map(Lowered::empty).collect();
-        let mut changer = Changer::new(sets, Attachments::default(), &Config::default()).expect("no budget");
+        let mut changer = Changer::new(sets, Attachments::default(), &Config::default(), [0; 2]).expect("no budget");
         let insert = |changes: &mut Changes, slot: u32| {
             let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) };
             let everything = |part: usize, to: &mut Regions| {

@@ -20,7 +20,7 @@ pub(super) struct Changes {
     places: Vec<[u32; 2]>,
     /// Regions by part. The regions of a failed insertion remain, but no range covers them.
     regions: Box<[Regions]>,
-    /// Attached data of inserted rules, by slot.
+    /// Attached data of inserted rules, and of rules whose line changed, by slot.
     attached: Vec<(u32, Attached)>,
 }
 
@@ -43,6 +43,11 @@ impl Changes {
         self.changes.len()
     }
 
+    /// Whether there is nothing to commit: neither a changed rule nor attached data.
+    pub(super) fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.attached.is_empty()
+    }
+
     /// Removes all changes and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.changes.clear();
@@ -51,13 +56,13 @@ impl Changes {
         self.attached.clear();
     }
 
-    /// Notes the data that the rule inserted last attaches to decisions.
+    /// Notes the data that a rule attaches to decisions.
     pub(super) fn attach(&mut self, rule: RuleId, attached: Attached) {
         // A slot has at most 32 bits.
         self.attached.push((rule.slot() as u32, attached));
     }
 
-    /// Returns the slots of inserted rules with their attached data, in order.
+    /// Returns slots of rules with their attached data, in order.
     pub(super) fn attached(&self) -> impl Iterator<Item = (usize, Attached)> {
         self.attached.iter().map(|&(slot, attached)| (slot as usize, attached))
     }
@@ -212,7 +217,7 @@ impl Log {
 
     /// Returns all changes in whole pieces, after closing the last one.
     pub(super) fn pieces(&mut self) -> Vec<Arc<Changes>> {
-        if self.last.len() > 0 {
+        if !self.last.changes.is_empty() {
             self.close();
         }
         self.whole.clone()

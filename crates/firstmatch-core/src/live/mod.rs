@@ -169,7 +169,7 @@ pub use handle::{BatchReader, Handle, Snapshot};
 pub use owned::Owned;
 pub use reader::{Engine, Reader};
 pub use rebuild::{InstallError, RebuildJob, Rebuilt, Retired};
-pub use writer::{Transaction, Writer, open};
+pub use writer::{Transaction, Writer, open, reopen};
 
 pub use crate::counters::{Count, CounterShard, RuleCounters};
 pub use crate::select::{Calls, Candidate, Cap, Kind, Limits, Outcome, Strategy, Traffic, UnknownKind};

@@ -39,7 +39,7 @@ impl Owned {
     /// # Errors
     /// If no base fits the budget, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        let changer = Changer::new(vec![set.clone()], Attachments::default(), config)?;
+        let changer = Changer::new(vec![set.clone()], Attachments::default(), config, [0; 2])?;
         let engine = Engine { shared: Arc::clone(&changer.shared), part: 0, schema: set.schema().clone() };
         let slots = set.rules().iter().chain(set.unmatchable()).map(|rule| rule.rule.slot() + 1).max().unwrap_or(0);
         let mut live = vec![None; slots];

@@ -1,6 +1,7 @@
 //! Changes of rules by a writer beside readers.
 
 use std::mem;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::attached::{Attached, Attachments};
@@ -24,15 +25,35 @@ use crate::schema::Schema;
 /// # Errors
 /// If a rule has too many regions, no base fits the budget, or this machine lacks the forced instruction set.
 pub fn open(rules: RuleSet, config: &Config) -> Result<(Vec<Engine>, Writer), BuildError> {
+    open_at(rules, config, RuleCounters::default(), [0; 2])
+}
+
+/// Opens a rule set in place of another one, whose schemas may differ.
+///
+/// Rules that have an id of the old set ([`RuleSet::insert_as`]) go on with its counts, and counters of worker threads
+/// count for both. The first generation is the one behind the last of `old`. Readers of the old set stay with it; its
+/// writer is not changed.
+///
+/// # Errors
+/// As [`open`].
+pub fn reopen(rules: RuleSet, config: &Config, old: &Writer) -> Result<(Vec<Engine>, Writer), BuildError> {
+    open_at(rules, config, old.counters.clone(), old.changer.next_generation())
+}
+
+fn open_at(
+    rules: RuleSet,
+    config: &Config,
+    counters: RuleCounters,
+    first: [u64; 2],
+) -> Result<(Vec<Engine>, Writer), BuildError> {
     let mut attached = Attachments::default();
     if config.attachments {
         rules.iter().for_each(|rule| attached.set(rule.id.slot(), Attached::of(rule)));
     }
-    let changer = Changer::new(lower_all(&rules, &config.expansion)?, attached, config)?;
+    let changer = Changer::new(lower_all(&rules, &config.expansion)?, attached, config, first)?;
     let each =
         |(part, schema): (usize, &Schema)| Engine { shared: Arc::clone(&changer.shared), part, schema: schema.clone() };
     let engines = rules.schemas().iter().enumerate().map(each).collect();
-    let counters = RuleCounters::default();
     rules.iter().for_each(|rule| counters.give(rule.id));
     Ok((engines, Writer { rules, changer, counters, undo: Vec::new(), placed: None }))
 }
@@ -85,6 +106,8 @@ impl Writer {
             Some(Undo::Insert(id)) => self.rules.undo_insert(id),
             Some(Undo::Remove(rule)) => self.rules.undo_remove(rule),
             Some(Undo::Move(old)) => _ = self.rules.move_to(&old),
+            // The rule is live: later changes of it were undone before.
+            Some(Undo::Line(id, line)) => _ = self.rules.set_line(id, line),
             None => return false,
         }
         true
@@ -240,6 +263,8 @@ enum Undo {
     Remove(Rule),
     /// Priorities that rules had before they moved.
     Move(Vec<(RuleId, Priority)>),
+    /// Line that a rule had.
+    Line(RuleId, Option<NonZeroU32>),
 }
 
 impl Transaction<'_> {
@@ -375,6 +400,39 @@ impl Transaction<'_> {
         let rule = self.writer.rules.remove(id)?;
         self.writer.changer.next.remove(Match { rule: id, priority: rule.priority });
         self.writer.undo.push(Undo::Remove(rule));
+        Ok(())
+    }
+
+    /// Sets the line that a rule was read from, which its decisions carry.
+    ///
+    /// ```
+    /// use std::num::NonZeroU32;
+    ///
+    /// use firstmatch_core::live::{self, Config};
+    ///
+    /// let text = "family ipv4\ndeny tcp dport 23\n";
+    /// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+    /// let (_, mut writer) = live::open(rules, &Config { attachments: true, ..Config::default() })?;
+    /// let telnet = writer.rules().iter().next().expect("a rule").id;
+    /// let mut transaction = writer.begin();
+    /// transaction.set_line(telnet, NonZeroU32::new(7))?; // a comment was put before it
+    /// transaction.commit()?;
+    /// let attached = writer.handle().reader().read(|snapshot| snapshot.attached(telnet));
+    /// assert_eq!(attached.line.map(u32::from), Some(7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the id is stale. The transaction is then as it was.
+    pub fn set_line(&mut self, id: RuleId, line: Option<NonZeroU32>) -> Result<(), UpdateError> {
+        let Writer { rules, changer, undo, .. } = &mut *self.writer;
+        let old = rules.set_line(id, line)?;
+        undo.push(Undo::Line(id, old));
+        if changer.config.attachments
+            && let Some(rule) = rules.get(id)
+        {
+            changer.next.attach(id, Attached::of(rule));
+        }
         Ok(())
     }
 

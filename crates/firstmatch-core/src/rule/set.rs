@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::num::NonZeroU32;
 use std::ops::Bound;
 
 use super::condition::{NamedCondition, Test};
@@ -312,6 +313,17 @@ impl RuleSet {
     /// Returns the reuse count of the rule that takes the slot after rule `id`, and forgets it in `passed`.
     fn next_reuse(&mut self, id: RuleId) -> Option<u32> {
         self.passed.remove(&(id.slot() as u32)).unwrap_or(id.reuse().checked_add(1))
+    }
+
+    /// Sets the line that a rule was read from, and returns the one that it had.
+    ///
+    /// # Errors
+    /// If the id is stale. Nothing is changed then.
+    pub fn set_line(&mut self, id: RuleId, line: Option<NonZeroU32>) -> Result<Option<NonZeroU32>, UpdateError> {
+        match self.slots.get_mut(id.slot()) {
+            Some(Slot::Live(rule)) if rule.id == id => Ok(std::mem::replace(&mut rule.spec.line, line)),
+            _ => Err(UpdateError::stale(id)),
+        }
     }
 
     /// Undoes the last insertion, of rule `id`. The id does not come back.
