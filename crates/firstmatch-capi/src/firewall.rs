@@ -40,7 +40,7 @@ fn schema_names(schemas: &[Schema]) -> Vec<Vec<CString>> {
 
 impl From<Firewall> for FirewallValue {
     fn from(firewall: Firewall) -> Self {
-        let names = schema_names(firewall.schemas());
+        let names = schema_names(&firewall.schemas());
         Self { firewall, names, references: AtomicUsize::new(1) }
     }
 }

@@ -101,7 +101,8 @@ pub unsafe extern "C" fn firstmatch_firewall_schema(
     guard::call(|| {
         // SAFETY: the caller's promise.
         let firewall = unsafe { guard::share(firewall) }?;
-        let found = at(firewall.firewall.schemas(), index)?;
+        let schemas = firewall.firewall.schemas();
+        let found = at(&schemas, index)?;
         let value = SchemaC {
             size: size_of::<SchemaC>() as u32,
             family: numbers::family(found.family()),
@@ -127,7 +128,8 @@ pub unsafe extern "C" fn firstmatch_firewall_field(
     guard::call(|| {
         // SAFETY: the caller's promise.
         let firewall = unsafe { guard::share(firewall) }?;
-        let found = at(firewall.firewall.schemas(), schema)?;
+        let schemas = firewall.firewall.schemas();
+        let found = at(&schemas, schema)?;
         let (Some(of), Some(name)) =
             (found.fields().get(index), firewall.names.get(schema).and_then(|names| names.get(index)))
         else {
@@ -175,7 +177,7 @@ pub unsafe extern "C" fn firstmatch_layout_new(
             Ok((name, Location { offset: place.offset, is_network }))
         };
         let places: Vec<_> = places.iter().map(place).collect::<Result<_, _>>()?;
-        let made = RecordLayout::new(at(firewall.firewall.schemas(), schema)?, &places);
+        let made = RecordLayout::new(at(&firewall.firewall.schemas(), schema)?, &places);
         out.give(made.map_err(|error| Failure::invalid(error.to_string()))?);
         Ok(())
     };

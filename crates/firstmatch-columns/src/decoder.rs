@@ -51,7 +51,7 @@ pub enum Status {
 /// use firstmatch_columns::{Bytes, Column, Content, Decoder, Input, Integers, Prepared, Status, Values};
 ///
 /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit src 10.0.0.0/8\n")?;
-/// let mut decoder = Decoder::new(firewall.schemas(), None, true);
+/// let mut decoder = Decoder::new(&firewall.schemas(), None, true);
 /// let text = |offsets, text: &'static str| Values::Text(Bytes::Small(offsets, text.as_bytes()));
 /// let inputs: Vec<Input> = decoder.fields().iter().map(|field| {
 ///     let values = match field.name() {
@@ -468,7 +468,7 @@ mod tests {
     #[test]
     fn blocks_that_are_appended_are_one_batch() {
         let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n").expect("rules");
-        let mut decoder = Decoder::new(firewall.schemas(), None, false);
+        let mut decoder = Decoder::new(&firewall.schemas(), None, false);
         let values = |field: &Field| match field.name() {
             "src" | "dst" => Values::Text(Bytes::Small(&[0, 8, 11, 12], b"10.0.0.1::1x")),
             "dport" => Values::Integers(Integers::U16(&[23, 23, 23])),

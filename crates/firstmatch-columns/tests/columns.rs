@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use firstmatch::Firewall;
 use firstmatch::core::rule::FieldValues;
-use firstmatch::core::schema::{Family, Field};
+use firstmatch::core::schema::{Family, Field, Schema};
 use firstmatch_columns::{Bits, Bytes, Column, Content, Decoder, Input, Integers, Prepared, Status, Values};
 
 /// Random numbers, the same in each run.
@@ -134,7 +134,7 @@ fn draw(random: &mut Random, fields: &[Field], rows: usize, has_families: bool) 
 }
 
 /// Returns what a row is, by the words of the documentation: the status, and the values if it is a row of keys.
-fn expected(firewall: &Firewall, fields: &[Field], row: &[Cell], by_protocol: bool) -> (Status, Option<FieldValues>) {
+fn expected(schemas: &[Schema], fields: &[Field], row: &[Cell], by_protocol: bool) -> (Status, Option<FieldValues>) {
     let at = |name: &str| fields.iter().position(|field| field.name() == name);
     let mut status = Status::Keys;
     let schema = match [at("src"), at("dst")] {
@@ -146,7 +146,7 @@ fn expected(firewall: &Firewall, fields: &[Field], row: &[Cell], by_protocol: bo
                 (Cell::Ipv6(_), Cell::Ipv6(_)) => Ok(Family::Ipv6),
                 _ => Err(Status::MixedFamilies),
             };
-            let find = |family| firewall.schemas().iter().find(|schema| schema.family() == Some(family));
+            let find = |family| schemas.iter().find(|schema| schema.family() == Some(family));
             match family.map(find) {
                 Ok(Some(schema)) => Some(schema),
                 Ok(None) => {
@@ -159,9 +159,9 @@ fn expected(firewall: &Firewall, fields: &[Field], row: &[Cell], by_protocol: bo
                 }
             }
         }
-        _ => firewall.schemas().first(),
+        _ => schemas.first(),
     };
-    let of_checks = schema.unwrap_or(&firewall.schemas()[0]);
+    let of_checks = schema.unwrap_or(&schemas[0]);
     let protocol = match at("proto").map(|at| row[at]) {
         Some(Cell::Number(number)) if number <= 255 => Some(number as u8),
         _ => None,
@@ -201,8 +201,8 @@ fn expected(firewall: &Firewall, fields: &[Field], row: &[Cell], by_protocol: bo
 fn compare(rules: &str, seed: u64, by_protocol: bool) {
     let has_own = rules.starts_with("schema");
     let firewall = Firewall::builder().values_only(has_own).build(rules).expect("rules");
-    let mut decoder = Decoder::new(firewall.schemas(), None, by_protocol);
-    let fields = decoder.fields().to_vec();
+    let mut decoder = Decoder::new(&firewall.schemas(), None, by_protocol);
+    let (fields, schemas) = (decoder.fields().to_vec(), firewall.schemas());
     let mut random = Random(seed);
     let rows = 300;
     let drawn = draw(&mut random, &fields, rows, !has_own);
@@ -224,9 +224,9 @@ fn compare(rules: &str, seed: u64, by_protocol: bool) {
                 wanted.clear();
                 let mut pushed = Vec::new();
                 // Rows of one schema come after those of another.
-                for schema in firewall.schemas() {
+                for schema in &*schemas {
                     for (at, row) in drawn[block.clone()].iter().enumerate() {
-                        let (status, values) = expected(&firewall, &fields, row, by_protocol);
+                        let (status, values) = expected(&schemas, &fields, row, by_protocol);
                         assert_eq!(decoder.statuses()[at], status, "row {at} of {block:?}, layout {layout}: {row:?}");
                         let is_bad = matches!(status, Status::BadAddress | Status::BadNumber);
                         assert_eq!(decoder.fault_of(at).is_some() && is_bad, is_bad, "{row:?}");
@@ -278,7 +278,7 @@ fn keys_of_a_schema_of_ones_own_are_those_of_values() {
 #[test]
 fn indices_and_offsets_that_lead_nowhere_are_bad_values() {
     let firewall = Firewall::from_text("permit\n").expect("rules");
-    let mut decoder = Decoder::new(firewall.schemas(), None, false);
+    let mut decoder = Decoder::new(&firewall.schemas(), None, false);
     let text: &[u8] = b"10.0.0.1";
     let values = Column::new(1, [], Values::Text(Bytes::Small(&[0, 8], text)));
     let far = |start: u32| {

@@ -12,7 +12,7 @@ use crate::request::constant;
 
 /// Returns the verdict on the packet with these fields, and the rule that gives it.
 pub(crate) fn packet(py: Python<'_>, firewall: &Firewall, fields: Option<&Bound<'_, PyDict>>) -> PyResult<String> {
-    let mut decoder = Decoder::new(firewall.schemas(), None, true);
+    let mut decoder = Decoder::new(&firewall.schemas(), None, true);
     let names: Vec<String> = decoder.fields().iter().map(|field| field.name().to_owned()).collect();
     let mut inputs = vec![Input::Absent; names.len()];
     for (name, value) in fields.into_iter().flatten() {

@@ -323,7 +323,7 @@ impl Firewall {
     ) -> PyResult<BTreeMap<String, Vec<String>>> {
         let request = Request::new("columns_for", options, &["columns", "constants", "absent", "preset", "swap"])?;
         let schema = capsule::schema(table)?;
-        let decoder = firstmatch_columns::Decoder::new(self.inner.schemas(), None, true);
+        let decoder = firstmatch_columns::Decoder::new(&self.inner.schemas(), None, true);
         let mapping = request.map(table.py(), &schema, decoder.fields(), &tested(&self.inner, &decoder))?;
         let names = |leaves: &[crate::request::Leaf]| leaves.iter().map(|leaf| leaf.name.clone()).collect::<Vec<_>>();
         let fields = decoder.fields().iter().zip(&mapping.fields).filter_map(|(field, origin)| match origin {
@@ -426,7 +426,7 @@ impl Firewall {
     /// Names of the fields that a table fills.
     #[getter]
     fn fields(&self) -> Vec<String> {
-        let decoder = firstmatch_columns::Decoder::new(self.inner.schemas(), None, true);
+        let decoder = firstmatch_columns::Decoder::new(&self.inner.schemas(), None, true);
         decoder.fields().iter().map(|field| field.name().to_owned()).collect()
     }
 

@@ -75,7 +75,7 @@ pub(crate) fn check(firewall: &firstmatch::Firewall) -> PyResult<RecordBatch> {
         ("by", texts(found.iter().map(|it| Some(it.by.iter().map(line).collect::<Vec<_>>().join(", "))))),
         ("must_stay", Arc::new(found.iter().map(|it| Some(it.must_stay)).collect::<BooleanArray>())),
         ("text", texts(found.iter().map(|it| firewall.rule(it.rule).map(|text| text_of(&text))))),
-        ("packet", texts(found.iter().map(|it| it.packet.as_ref().map(|packet| example(firewall.schemas(), packet))))),
+        ("packet", texts(found.iter().map(|it| it.packet.as_ref().map(|packet| example(&firewall.schemas(), packet))))),
     ]))
 }
 

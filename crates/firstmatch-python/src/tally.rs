@@ -141,7 +141,7 @@ pub(crate) fn table(firewall: &Firewall, tallies: &[Tally], has_weights: [bool; 
         let of = |row: &Row<'_>| has.then(|| i64::try_from(row.3.0[index]).unwrap_or(i64::MAX));
         Arc::new(rows.iter().map(of).collect::<Int64Array>())
     };
-    let label = |row: &Row<'_>| row.0.and_then(|hit| firewall.label(hit.rule).map(str::to_owned));
+    let label = |row: &Row<'_>| row.0.and_then(|hit| firewall.label(hit.rule));
     let columns: [(&str, DataType, ArrayRef); 8] = [
         ("line", DataType::Int32, Arc::new(rows.iter().map(|row| Some(row.0?.line? as i32)).collect::<Int32Array>())),
         (

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::RecordBatch;
+use firstmatch::core::Schema;
 use firstmatch::net::wire::Batch;
 use firstmatch::{Decision, Firewall, LinkType, Worker};
 use firstmatch_columns::{BLOCK, Cells, Decoder, Input, Prepared, Status};
@@ -103,25 +104,28 @@ struct Task {
 impl Work {
     /// Returns the work of a request over a table with these columns.
     pub(crate) fn new(py: Python<'_>, firewall: &Firewall, request: &Request, reader: &Reader) -> PyResult<Self> {
-        let decoder = Decoder::new(firewall.schemas(), None, true);
+        let threads = request.threads.unwrap_or(std::thread::available_parallelism().map_or(1, usize::from));
+        // Workers first: they follow to the fields of a batch that is made later.
+        let workers: Vec<Worker> = (0..threads).map(|_| firewall.worker().packets_per_lookup(LOOKUP)).collect();
+        let batch = firewall.batch();
+        let schemas: Vec<Schema> = (0..batch.schemas()).map(|at| batch.extractor(at).schema().clone()).collect();
+        let decoder = Decoder::new(&schemas, None, true);
         let mapping = request.map(py, &reader.schema(), decoder.fields(), &tested(firewall, &decoder))?;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let seat = || Seat {
-            worker: firewall.worker().packets_per_lookup(LOOKUP),
+        let seat = |worker| Seat {
+            worker,
             decoder: decoder.clone(),
-            batch: firewall.batch(),
+            batch: batch.clone(),
             weights: Default::default(),
             spare: Cells::default(),
             bad: 0,
             first_bad: None,
         };
-        let threads = request.threads.unwrap_or(cores);
         Ok(Self {
             mapping,
             keeps_bad_rows: request.keeps_bad_rows,
             threads,
             has_threads: request.threads.is_some(),
-            seats: (0..threads).map(|_| seat()).collect(),
+            seats: workers.into_iter().map(seat).collect(),
             rows: 0,
             bad: 0,
             first_bad: None,
@@ -197,12 +201,12 @@ impl Work {
 
 /// Returns which fields rules test now.
 pub(crate) fn tested(firewall: &Firewall, decoder: &Decoder) -> Vec<bool> {
-    let update = firewall.update();
+    let (update, schemas) = (firewall.update(), firewall.schemas());
     let mut tested = vec![false; decoder.fields().len()];
     for rule in update.rules() {
         for condition in rule.conditions.iter() {
             // Both schemas of two families have the same fields at the same places.
-            let name = firewall.schemas()[0].fields()[condition.field].name();
+            let name = schemas[0].fields()[condition.field].name();
             if let Some(at) = decoder.fields().iter().position(|field| field.name() == name) {
                 tested[at] = true;
             }

@@ -40,7 +40,7 @@ impl Firewall {
     /// If the rules exceed a limit on regions.
     pub fn check(&self) -> Result<Report, Error> {
         let rules = self.copied();
-        Ok(Analysis::new(&rules, self.policy(), &self.config())?.check())
+        Ok(Analysis::new(&rules, &self.policy(), &self.config())?.check())
     }
 
     /// Finds up to `most` pairs of rules with different verdicts in which the earlier one takes packets from the later
@@ -56,7 +56,7 @@ impl Firewall {
     /// As [`Firewall::check`].
     pub fn overlaps(&self, most: usize) -> Result<Overlapping, Error> {
         let rules = self.copied();
-        Ok(Analysis::new(&rules, self.policy(), &self.config())?.overlaps(most))
+        Ok(Analysis::new(&rules, &self.policy(), &self.config())?.overlaps(most))
     }
 
     /// Finds the pairs of rules by which this firewall and `after` give some packet different verdicts.
@@ -87,7 +87,7 @@ impl Firewall {
         if !analyze::comparable(&one, &other) {
             return Err(Error::rule("rules over different fields cannot be compared"));
         }
-        Ok(analyze::diff((&one, self.policy()), (&other, after.policy()), &config)?)
+        Ok(analyze::diff((&one, &self.policy()), (&other, &after.policy()), &config)?)
     }
 
     /// Compares the engines in service with the rules, at up to `packets` packets for each address family.
@@ -105,8 +105,8 @@ impl Firewall {
     /// As [`Firewall::check`].
     pub fn prove(&self, packets: u64) -> Result<Proof, Error> {
         let writer = self.inner.lock();
-        let mut analysis = Analysis::new(writer.rules(), self.policy(), &self.config())?;
-        let mut reader = self.inner.handle.reader();
+        let mut analysis = Analysis::new(writer.rules(), &self.policy(), &self.config())?;
+        let mut reader = self.inner.view().handle.reader();
         let mut proof = Proof { packets: 0, is_all: true, difference: None };
         for (index, schema) in self.schemas().iter().enumerate() {
             let (mut keys, mut expected) = (KeyBuf::new(schema), Vec::new());

@@ -3,7 +3,7 @@
 use firstmatch_core::engines::registry::ENGINES;
 use firstmatch_core::live::{self, Calls, Front, Kind, Limits, META, Strategy};
 use firstmatch_core::rule::{ExpansionLimits, RuleSet};
-use firstmatch_core::{Budget, Diagnostic, Policy};
+use firstmatch_core::{Budget, Policy};
 use firstmatch_formats::{self as formats, Fields, Options, RuleFile};
 
 use crate::{Error, Firewall};
@@ -274,8 +274,9 @@ impl Builder {
     /// # Errors
     /// If no engine keeps the limits, or as [`Builder::build_set`].
     pub fn build_file(self, file: RuleFile) -> Result<Firewall, Error> {
-        let firewall = self.open(file.rules, file.policy, file.warnings)?;
-        Ok(firewall.with_labels(file.labels))
+        let Self { mut config, options, rebuilds, counters, values } = self;
+        (config.attachments, config.expansion) = (true, options.expansion);
+        Firewall::open(file, config, options, rebuilds, counters, values)
     }
 
     /// Builds a firewall from rules over a schema of any kind.
@@ -293,12 +294,6 @@ impl Builder {
     /// # Errors
     /// If no engine keeps the limits, or a field has no packet header to come from and [`Builder::values_only`] is off.
     pub fn build_set(self, rules: RuleSet, policy: Policy) -> Result<Firewall, Error> {
-        self.open(rules, policy, Vec::new())
-    }
-
-    fn open(self, rules: RuleSet, policy: Policy, warnings: Vec<Diagnostic>) -> Result<Firewall, Error> {
-        let Self { mut config, options, rebuilds, counters, values } = self;
-        (config.attachments, config.expansion) = (true, options.expansion);
-        Firewall::open(rules, policy, warnings, &config, options, rebuilds, counters, values)
+        self.build_file(RuleFile::new(rules, policy))
     }
 }

@@ -43,8 +43,8 @@ impl Explanation {
             let writer = firewall.inner.writer.try_lock()?;
             firewall.inner.text_of(&writer, id)
         });
-        let asked = firewall.inner.handle.schemas().iter().flat_map(Schema::fields);
-        let asked: Vec<Source> = asked.filter_map(Field::source).collect();
+        let schemas = firewall.schemas();
+        let asked: Vec<Source> = schemas.iter().flat_map(Schema::fields).filter_map(Field::source).collect();
         Self { decision, rule, headers, asked: SourceSet::of(&asked) }
     }
 }

@@ -1,11 +1,12 @@
 //! The handle.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError, RwLock};
 
 use firstmatch_core::live::{self, Count, RuleCounters, Writer};
 use firstmatch_core::rule::{Rule, RuleId, RuleSet};
 use firstmatch_core::{Diagnostic, Policy, Schema, Stats};
-use firstmatch_formats::{Labels, Options, write};
+use firstmatch_formats::{Labels, Options, RuleFile, write};
 use firstmatch_net::wire::{Batch, Config as WireConfig, LinkType, parse};
 
 use crate::rebuild::{Rebuilder, Rebuilt};
@@ -18,20 +19,44 @@ use crate::{Builder, Error, Explanation, Rebuilds, Update, Worker};
 #[derive(Clone, Debug)]
 pub struct Firewall {
     pub(crate) inner: Arc<Inner>,
-    labels: Arc<Labels>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) writer: Arc<Rebuilt>,
-    pub(crate) handle: live::Handle,
-    pub(crate) policy: Policy,
+    /// What a reload replaces, with the writer locked.
+    view: RwLock<Arc<View>>,
+    /// Number of times that fields or policy have changed; written after the view.
+    shape: AtomicU64,
+    pub(crate) config: live::Config,
     pub(crate) options: Options,
-    /// An empty batch, from which each worker makes its own.
-    pub(crate) batch: Batch,
+    /// Whether rows come by their fields' values alone.
+    pub(crate) values: bool,
     pub(crate) counters: Option<RuleCounters>,
     pub(crate) rebuilder: Option<Rebuilder>,
-    warnings: Vec<Diagnostic>,
+}
+
+/// Parts of the rules in service that a lookup does not have.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) handle: live::Handle,
+    pub(crate) policy: Policy,
+    /// An empty batch, from which each worker makes its own.
+    pub(crate) batch: Batch,
+    pub(crate) labels: Labels,
+    pub(crate) warnings: Arc<[Diagnostic]>,
+}
+
+impl View {
+    /// Returns the view of rules that `writer` has; `values` says that rows come by their fields' values alone.
+    pub(crate) fn new(writer: &Writer, file: RuleFile, values: bool) -> Result<Self, Error> {
+        let (handle, policy) = (writer.handle(), file.policy);
+        let batch = match values {
+            true => Batch::of_values(handle.schemas()),
+            false => Batch::new(&WireConfig::from(&policy), handle.schemas())?,
+        };
+        Ok(Self { handle, policy, batch, labels: file.labels, warnings: file.warnings.into() })
+    }
 }
 
 impl Firewall {
@@ -60,27 +85,26 @@ impl Firewall {
         Builder::new()
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the builder's fields, once")]
     pub(crate) fn open(
-        rules: RuleSet,
-        policy: Policy,
-        warnings: Vec<Diagnostic>,
-        config: &live::Config,
+        mut file: RuleFile,
+        config: live::Config,
         options: Options,
         rebuilds: Rebuilds,
         counters: bool,
         values: bool,
     ) -> Result<Self, Error> {
-        let batch = match values {
-            true => Batch::of_values(rules.schemas()),
-            false => Batch::new(&WireConfig::from(&policy), rules.schemas())?,
-        };
-        let (_, writer) = live::open(rules, config)?;
-        let (handle, counters) = (writer.handle(), counters.then(|| writer.counters()));
+        let rules = std::mem::replace(&mut file.rules, RuleSet::new(Schema::ipv4()));
+        // A field that packets cannot fill is found before engines are built.
+        if !values {
+            Batch::new(&WireConfig::from(&file.policy), rules.schemas())?;
+        }
+        let (_, writer) = live::open(rules, &config)?;
+        let view = RwLock::new(Arc::new(View::new(&writer, file, values)?));
+        let counters = counters.then(|| writer.counters());
         let writer = Arc::new(Rebuilt::new(writer));
         let rebuilder = (rebuilds == Rebuilds::Thread).then(|| Rebuilder::start(&writer));
-        let inner = Inner { writer, handle, policy, options, batch, counters, rebuilder, warnings };
-        Ok(Self { inner: Arc::new(inner), labels: Arc::default() })
+        let shape = AtomicU64::new(0);
+        Ok(Self { inner: Arc::new(Inner { writer, view, shape, config, options, values, counters, rebuilder }) })
     }
 
     /// Returns a worker, for one thread.
@@ -100,13 +124,33 @@ impl Firewall {
 
     /// Returns an empty batch for packets, for [`Worker::classify_batch`].
     ///
+    /// After a [reload](Firewall::reload) that changed the fields or the policy, take another one: see
+    /// [`Firewall::shape`].
+    ///
     /// ```
     /// let batch = firstmatch::Firewall::from_text("permit\n")?.batch();
     /// assert!(batch.is_empty());
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn batch(&self) -> Batch {
-        self.inner.batch.clone()
+        self.inner.view().batch.clone()
+    }
+
+    /// Number of reloads so far that changed the fields of rules or the policy.
+    ///
+    /// Batches from [`Firewall::batch`] have the fields of their time. A program that fills such batches elsewhere compares
+    /// this number, and takes new batches once it has changed; workers follow by themselves.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("permit\n")?;
+    /// firewall.reload("deny tcp dport 23\npermit\n")?; // no other fields
+    /// assert_eq!(firewall.shape(), 0);
+    /// firewall.reload("deny vlan_vid 7\npermit\n")?;
+    /// assert_eq!(firewall.shape(), 1);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    pub fn shape(&self) -> u64 {
+        self.inner.shape()
     }
 
     /// Begins a transaction. It waits for another one in progress on the same rules.
@@ -131,18 +175,18 @@ impl Firewall {
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn explain(&self, link: LinkType, frame: &[u8]) -> Explanation {
-        Explanation::new(self, parse(self.inner.batch.config(), link, frame))
+        Explanation::new(self, parse(self.inner.view().batch.config(), link, frame))
     }
 
     /// Returns the schemas of the rules: one, or one per family.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("family ipv4\npermit\n")?;
-    /// assert_eq!(firewall.schemas(), [firstmatch::core::Schema::ipv4()]);
+    /// assert_eq!(*firewall.schemas(), [firstmatch::core::Schema::ipv4()]);
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
-    pub fn schemas(&self) -> &[Schema] {
-        self.inner.handle.schemas()
+    pub fn schemas(&self) -> Arc<[Schema]> {
+        self.inner.view().handle.schemas().into()
     }
 
     /// Number of live rules.
@@ -181,20 +225,16 @@ impl Firewall {
 
     /// Returns the label that the rule file gave to a rule; decisions have the id of the rule.
     ///
-    /// Rules that were inserted later have none.
+    /// Rules that an [`Update`] inserted have none.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23 label \"no telnet\"\n")?;
     /// let id = firewall.update().rules().next().expect("a rule").id;
-    /// assert_eq!(firewall.label(id), Some("no telnet"));
+    /// assert_eq!(firewall.label(id).as_deref(), Some("no telnet"));
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
-    pub fn label(&self, id: RuleId) -> Option<&str> {
-        self.labels.get(&id).map(|label| &**label)
-    }
-
-    pub(crate) fn with_labels(self, labels: Labels) -> Self {
-        Self { labels: Arc::new(labels), ..self }
+    pub fn label(&self, id: RuleId) -> Option<String> {
+        self.inner.view().labels.get(&id).map(ToString::to_string)
     }
 
     /// Returns warnings: rules that are valid but look like mistakes; for example, one that can never match.
@@ -204,8 +244,8 @@ impl Firewall {
     /// assert_eq!(firewall.warnings()[0].line, 2);
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
-    pub fn warnings(&self) -> &[Diagnostic] {
-        &self.inner.warnings
+    pub fn warnings(&self) -> Arc<[Diagnostic]> {
+        Arc::clone(&self.inner.view().warnings)
     }
 
     /// Returns the verdicts for packets that no rule matches, and for packets that cannot be classified.
@@ -216,8 +256,8 @@ impl Firewall {
     /// assert_eq!(Firewall::from_text("default permit\n")?.policy().default, Verdict::Permit);
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
-    pub fn policy(&self) -> &Policy {
-        &self.inner.policy
+    pub fn policy(&self) -> Policy {
+        self.inner.view().policy
     }
 
     /// Number of commits of changes so far.
@@ -232,7 +272,7 @@ impl Firewall {
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn generation(&self) -> u64 {
-        self.inner.handle.generation()
+        self.inner.view().handle.generation()
     }
 
     /// Returns bytes by part and the worst case of a lookup, for the rules of each address family.
@@ -244,7 +284,7 @@ impl Firewall {
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn stats(&self) -> Vec<Stats> {
-        self.inner.handle.stats()
+        self.inner.view().handle.stats()
     }
 
     /// Returns which engine serves the rules of each address family, and why it was chosen.
@@ -257,7 +297,7 @@ impl Firewall {
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn engines(&self) -> Vec<live::Explanation> {
-        self.inner.handle.explain()
+        self.inner.view().handle.explain()
     }
 
     /// Returns packets and bytes counted for a rule by all workers; `None` without [`Builder::counters`].
@@ -312,6 +352,33 @@ impl Inner {
     /// Locks the writer.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Writer> {
         self.writer.lock()
+    }
+
+    /// Returns what a reload replaces, as it is now.
+    pub(crate) fn view(&self) -> Arc<View> {
+        Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces the view; `is_other` says that fields or policy differ. The writer is locked meanwhile.
+    pub(crate) fn show(&self, view: View, is_other: bool) {
+        *self.view.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
+        // Who sees the number also sees the view.
+        self.shape.fetch_add(u64::from(is_other), Ordering::Release);
+    }
+
+    /// Wakes the thread that rebuilds, if there is one and a rebuild is due.
+    pub(crate) fn wake_if_due(&self, writer: &Writer) {
+        if let Some(rebuilder) = &self.rebuilder
+            && writer.rebuild_is_due()
+        {
+            rebuilder.wake();
+        }
+    }
+
+    /// Number of views so far with other fields or another policy.
+    #[inline]
+    pub(crate) fn shape(&self) -> u64 {
+        self.shape.load(Ordering::Acquire)
     }
 
     /// Returns a live rule as text.

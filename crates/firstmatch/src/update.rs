@@ -308,11 +308,7 @@ impl<'f> Update<'f> {
         let mut transaction = self.writer.resume();
         let done = if wait { transaction.commit_open() } else { transaction.try_commit() };
         transaction.keep();
-        if let Some(rebuilder) = &self.inner.rebuilder
-            && self.writer.rebuild_is_due()
-        {
-            rebuilder.wake();
-        }
+        self.inner.wake_if_due(&self.writer);
         Ok(done?)
     }
 }

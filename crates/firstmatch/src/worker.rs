@@ -49,10 +49,32 @@ pub struct Decision {
 /// [`Builder::calls`](crate::Builder::calls) accordingly, otherwise a packet may take twice as long.
 #[derive(Debug)]
 pub struct Worker {
+    inner: Arc<Inner>,
+    /// Number of the shape that the batch and the reader have.
+    shape: u64,
     batch: Batch,
     reader: BatchReader,
+    policy: Policy,
+    /// Whether batches come that were filled elsewhere.
+    has_others: bool,
+    /// State of the shape before, for batches that were filled elsewhere.
+    before: Option<Box<Before>>,
     lookups: Lookups,
     decisions: Vec<Decision>,
+}
+
+/// Number of batches of the new shape after which none of the old one is expected any more.
+const LATE: u8 = 64;
+
+/// State of the shape before the last reload.
+#[derive(Debug)]
+struct Before {
+    /// An empty batch.
+    batch: Batch,
+    reader: BatchReader,
+    policy: Policy,
+    /// Number of batches of the new shape since the last one of this.
+    others: u8,
 }
 
 /// State of lookups and of what is counted.
@@ -64,7 +86,6 @@ struct Lookups {
     by_row: Vec<Option<Match>>,
     /// Answers by packet.
     by_packet: Vec<Option<Match>>,
-    policy: Policy,
     counter_shard: Option<CounterShard>,
     outcomes: [u64; Outcome::ALL.len()],
     generation: u64,
@@ -77,18 +98,39 @@ impl Worker {
         worker
     }
 
-    pub(crate) fn without_counters(inner: &Inner) -> Self {
+    pub(crate) fn without_counters(inner: &Arc<Inner>) -> Self {
         let lookups = Lookups {
             at_once: usize::MAX,
             by_row: Vec::new(),
             by_packet: Vec::new(),
-            policy: inner.policy,
             counter_shard: None,
             outcomes: [0; Outcome::ALL.len()],
             generation: 0,
         };
-        let (batch, reader) = (inner.batch.clone(), inner.handle.reader());
-        Self { batch, reader, lookups, decisions: Vec::new() }
+        // The number first: if the view is a later one, the worker follows once more.
+        let (shape, view) = (inner.shape(), inner.view());
+        let (batch, reader, policy) = (view.batch.clone(), view.handle.reader(), view.policy);
+        let inner = Arc::clone(inner);
+        Self { inner, shape, batch, reader, policy, has_others: false, before: None, lookups, decisions: Vec::new() }
+    }
+
+    /// Takes the fields and the policy of the last reload before the first packet of a batch.
+    #[inline]
+    fn follow(&mut self) {
+        if self.batch.is_empty() && self.inner.shape() != self.shape {
+            self.take_shape();
+        }
+    }
+
+    #[cold]
+    fn take_shape(&mut self) {
+        let (shape, view) = (self.inner.shape(), self.inner.view());
+        let batch = std::mem::replace(&mut self.batch, view.batch.clone());
+        let reader = std::mem::replace(&mut self.reader, view.handle.reader());
+        let policy = std::mem::replace(&mut self.policy, view.policy);
+        // It keeps the engine of before alive, which takes memory.
+        self.before = self.has_others.then(|| Box::new(Before { batch, reader, policy, others: 0 }));
+        self.shape = shape;
     }
 
     /// Sets the maximum number of packets of a lookup. Default: all of a batch.
@@ -129,6 +171,7 @@ impl Worker {
     /// ```
     #[inline]
     pub fn push_cut(&mut self, link: LinkType, frame: &[u8], bytes: u32) -> Outcome {
+        self.follow();
         self.batch.push_frame(link, frame, bytes)
     }
 
@@ -149,6 +192,7 @@ impl Worker {
     where
         F: AsRef<[u8]> + ?Sized + 'f,
     {
+        self.follow();
         self.batch.push_frames(link, frames);
     }
 
@@ -157,6 +201,7 @@ impl Worker {
     /// # Panics
     /// If no schema is of the family of `values`, or they do not fit its fields.
     pub fn push_values(&mut self, values: &FieldValues, bytes: u32) -> Outcome {
+        self.follow();
         self.batch.push_values(values, bytes)
     }
 
@@ -189,6 +234,7 @@ impl Worker {
         record: &[u8],
         bytes: u32,
     ) -> Result<Outcome, ShortRecordError> {
+        self.follow();
         self.batch.push_record(layout, record, bytes)
     }
 
@@ -208,11 +254,13 @@ impl Worker {
     /// If there is no schema of this index, or `row` does not have [`Schema::stride`](firstmatch_core::Schema::stride)
     /// words.
     pub fn push_row(&mut self, schema: usize, row: &[u32], bytes: u32) -> Outcome {
+        self.follow();
         self.batch.push_row(schema, row, bytes)
     }
 
     /// Decides one packet whose headers are known.
     pub(crate) fn decide(&mut self, headers: &Headers) -> Decision {
+        self.follow();
         self.batch.push_headers(headers, 0);
         self.classify()[0]
     }
@@ -252,11 +300,12 @@ impl Worker {
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn classify(&mut self) -> &[Decision] {
-        let Self { batch, reader, lookups, decisions } = self;
+        self.follow();
+        let Self { batch, reader, policy, lookups, decisions, .. } = self;
         decisions.clear();
         reader.read(|mut snapshot| {
             lookups.find(batch, &mut snapshot);
-            decisions.extend(lookups.decide(batch.records(), &snapshot));
+            decisions.extend(lookups.decide(batch.records(), policy, &snapshot));
         });
         lookups.count(batch.records());
         batch.clear();
@@ -270,6 +319,9 @@ impl Worker {
     /// the last time, so `each` must not commit changes of these rules itself. The batch stays as it is.
     /// [`Firewall::batch`](crate::Firewall::batch) returns an empty one, but any batch for the same schemas will do.
     ///
+    /// A batch that was begun before a reload with other fields is decided by the rules of before that reload: see
+    /// [`Firewall::shape`](crate::Firewall::shape).
+    ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
     /// let mut batch = firewall.batch();
@@ -282,18 +334,26 @@ impl Worker {
     /// ```
     ///
     /// # Panics
-    /// If the batch has other schemas than the rules.
+    /// If the batch has other schemas than the rules now and before the last reload.
     #[inline]
     pub fn classify_batch(&mut self, batch: &Batch, mut each: impl FnMut(&Record, Decision)) {
-        let own = (0..self.batch.schemas()).map(|schema| self.batch.extractor(schema).schema());
-        assert!(
-            own.eq((0..batch.schemas()).map(|schema| batch.extractor(schema).schema())),
-            "the schemas of the rules"
-        );
-        let (reader, lookups, records) = (&mut self.reader, &mut self.lookups, batch.records());
+        self.has_others = true;
+        self.follow();
+        let is_own = has_schemas_of(batch, &self.batch);
+        if let Some(before) = &mut self.before {
+            before.others = if is_own { before.others + 1 } else { 0 };
+            self.before.take_if(|before| before.others == LATE);
+        }
+        let Self { reader, policy, before, lookups, .. } = self;
+        let (reader, policy) = match before.as_deref_mut() {
+            _ if is_own => (reader, policy),
+            Some(Before { batch: own, reader, policy, .. }) if has_schemas_of(batch, own) => (reader, policy),
+            _ => panic!("the schemas of the rules"),
+        };
+        let records = batch.records();
         reader.read(|mut snapshot| {
             lookups.find(batch, &mut snapshot);
-            let decided = records.iter().zip(lookups.decide(records, &snapshot));
+            let decided = records.iter().zip(lookups.decide(records, policy, &snapshot));
             decided.for_each(|(record, decision)| each(record, decision));
         });
         lookups.count(records);
@@ -336,6 +396,14 @@ impl Worker {
     }
 }
 
+/// Whether two batches have the same schemas.
+#[inline]
+fn has_schemas_of(one: &Batch, other: &Batch) -> bool {
+    let schemas = |batch: &Batch| batch.schemas();
+    schemas(one) == schemas(other)
+        && (0..schemas(one)).all(|schema| one.extractor(schema).schema() == other.extractor(schema).schema())
+}
+
 impl Lookups {
     /// Finds the rule that matches each packet of a batch.
     #[inline]
@@ -356,8 +424,13 @@ impl Lookups {
 
     /// Returns the decisions on the packets of the batch, in the order in which they came.
     #[inline]
-    fn decide(&mut self, records: &[Record], snapshot: &Snapshot<'_>) -> impl Iterator<Item = Decision> {
-        let Self { by_packet, policy, outcomes, .. } = self;
+    fn decide(
+        &mut self,
+        records: &[Record],
+        policy: &Policy,
+        snapshot: &Snapshot<'_>,
+    ) -> impl Iterator<Item = Decision> {
+        let Self { by_packet, outcomes, .. } = self;
         records.iter().zip(&*by_packet).map(|(record, &found)| {
             outcomes[record.outcome.index()] += 1;
             Decision::of(record.outcome, found, policy, snapshot)

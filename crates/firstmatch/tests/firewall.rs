@@ -3,6 +3,8 @@
 #[cfg(all(feature = "captures", feature = "json", feature = "plane", feature = "systems"))]
 #[path = "firewall/guide.rs"]
 mod guide;
+#[path = "firewall/reload.rs"]
+mod reload;
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -24,7 +24,7 @@ pub(super) fn passes(lookups: &mut Lookups, keys: &[KeyBuf], count: u32, stopped
     }
     // Short passes are joined until they are long enough for the clock. For example, 500 keys are taken in 9 rounds.
     let mut order = once.repeat(STRETCH.div_ceil(once.len()));
-    let mut batches = vec![Batch::of_values(lookups.firewall().schemas()); order.len().div_ceil(STRETCH)];
+    let mut batches = vec![Batch::of_values(&lookups.firewall().schemas()); order.len().div_ceil(STRETCH)];
     let mut random = 0x9E37_79B9_7F4A_7C15;
     let mut pass = |number: u32| {
         if number == 0 || once.len() < LEARNT {

@@ -252,7 +252,8 @@ impl RuleCacheCounts {
 impl EngineStats {
     /// Returns the figures of the engine of each schema that answers first.
     fn of(firewall: &Firewall) -> Vec<Self> {
-        let all = firewall.stats().into_iter().zip(firewall.engines()).zip(firewall.schemas());
+        let schemas = firewall.schemas();
+        let all = firewall.stats().into_iter().zip(firewall.engines()).zip(&*schemas);
         all.map(|((stats, engine), schema)| Self::new(schema, engine.front.map_or(stats, |(_, front)| front))).collect()
     }
 
