@@ -201,13 +201,21 @@ impl<'a> Column<'a> {
     }
 
     /// Returns the column of values and the row in it that a row of this one stands for; `None` for null.
+    ///
+    /// The row lies behind the end of its column if an index is out of range.
     pub(crate) fn resolve(&self, row: usize) -> Option<(&Self, usize)> {
         let mut at = (self, row);
-        while let (true, Values::Dictionary(indices, values)) = (at.0.has(at.1), &at.0.values) {
-            // An index out of range leads to a row behind the end, whose value cannot be read.
-            at = (values, indices.at(at.1));
+        loop {
+            let (column, row) = at;
+            if row >= column.rows {
+                return Some(at);
+            }
+            if !column.has(row) {
+                return None;
+            }
+            let Values::Dictionary(indices, values) = &column.values else { return Some(at) };
+            at = (values, indices.at(row));
         }
-        (at.0.has(at.1) || at.1 >= at.0.rows).then_some(at)
     }
 
     /// Returns the bytes of a row; `None` if it is null, an integer, or not in its buffer.
@@ -236,6 +244,22 @@ impl<'a> Column<'a> {
                 shown
             }),
             Values::Null | Values::Dictionary(..) => unread(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_out_of_range_lead_to_no_value() {
+        let text = Values::Text(Bytes::Small(&[0, 1, 2, 3], b"abc"));
+        for validity in [None, Some(Bits::new(&[0b111], 0))] {
+            let values = Column::new(3, validity, text.clone());
+            let column = Column::new(3, [], Values::Dictionary(Integers::I8(&[-1, 3, 2]), Box::new(values)));
+            assert_eq!([0, 1, 2].map(|row| column.bytes(row)), [None, None, Some(&b"c"[..])]);
+            assert_eq!(column.show(0), "a value outside of its buffer");
         }
     }
 }
