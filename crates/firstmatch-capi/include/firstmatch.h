@@ -233,7 +233,8 @@ typedef struct firstmatch_worker firstmatch_worker;
 typedef struct firstmatch_arrow_options {
     // Size of this struct in bytes.
     uint32_t size;
-    // Family of the rows; 0 takes it from the columns `src` and `dst`: IPv6 if they have 16 bytes.
+    // Family of the rows; 0 takes it from the columns `src` and `dst`: IPv6 if they have 16 bytes each, that of each row
+    // if they are text or binary of any length.
     uint32_t family;
     // Link type of frames; 0 is Ethernet.
     uint32_t link;
@@ -480,13 +481,20 @@ uint32_t firstmatch_arrow_abi(void);
 
 // Decides every row of an array: a struct with a column for each field by its name, or frames.
 //
-// Frames are binary, alone or as the column `frame` of a struct. Fields are integers of 8 to 64 bits, or binary of a
-// fixed number of bytes in network order. An IPv4 address may have 16 bytes as IPv4-mapped IPv6 where the rows are of
-// IPv4. A null is an absent field, and gives the outcome `FIRSTMATCH_LACKS_FIELD` where the field is in every packet. A
+// Frames are binary, alone or as the column `frame` of a struct. Fields are integers of 8 to 64 bits, binary in network
+// order, or text, such as `10.0.0.1`, `::1`, `443` and `tcp`; or dictionaries of these. Binary and text have offsets of
+// 32 or 64 bits or views; binary may have a fixed number of bytes. A null is an absent field, and gives the outcome
+// `FIRSTMATCH_LACKS_FIELD` where the field is in every packet. So do the texts `-`, `(empty)` and the empty one. A
 // column that is missing or of Arrow's null type stands for nulls. Other columns are ignored, whatever they hold.
 //
-// A row with a value that its field cannot have gets the outcome `FIRSTMATCH_OUT_OF_RANGE` and no rule. Rows of these
-// two outcomes get the verdict of the policy for unknown packets, and `firstmatch_worker_outcome_count` counts them.
+// Options may say the family of all rows. Otherwise `src` and `dst` as integers or as binary of a fixed number of bytes
+// are of the family of the rules; if the rules have both, of IPv4, or of IPv6 with 16 bytes. As text or binary of any
+// length they give each row its own family, and a family without rules the outcome `FIRSTMATCH_OTHER_FAMILY`. Where all
+// rows are of IPv4, addresses may be IPv4-mapped IPv6.
+//
+// A row with a value that its field cannot have, or with addresses of two families, gets the outcome
+// `FIRSTMATCH_OUT_OF_RANGE` and no rule. Rows of these three outcomes get the verdict of the policy for unknown packets,
+// and `firstmatch_worker_outcome_count` counts them.
 //
 // The result is a struct with the columns `verdict`, `mark`, `rule`, `line`, `outcome` and `value`. It outlives the
 // worker, and the caller releases it. The input is borrowed and never released. Each `FIRSTMATCH_ARROW_BATCH` rows

@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use firstmatch::core::Schema;
+use firstmatch::net::wire::Batch;
 use firstmatch::{Firewall, LinkType, Worker};
 
 use crate::firewall::FirewallHandle;
@@ -23,6 +24,8 @@ pub struct WorkerHandle(());
 #[derive(Debug)]
 pub(crate) struct WorkerValue {
     pub(crate) worker: Worker,
+    /// Rows of columns.
+    pub(crate) batch: Batch,
     pub(crate) schemas: Vec<Schema>,
     /// Firewall of the worker; it keeps the thread that rebuilds alive.
     pub(crate) firewall: Firewall,
@@ -33,6 +36,7 @@ pub(crate) struct WorkerValue {
 /// Numbers of rows of columns that were not given to the rules, by outcome.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Undecided {
+    other_family: u64,
     lacks_field: u64,
     out_of_range: u64,
 }
@@ -40,6 +44,7 @@ pub(crate) struct Undecided {
 impl Undecided {
     fn of(&mut self, outcome: u32) -> Option<&mut u64> {
         match outcome {
+            numbers::FIRSTMATCH_OTHER_FAMILY => Some(&mut self.other_family),
             numbers::FIRSTMATCH_LACKS_FIELD => Some(&mut self.lacks_field),
             numbers::FIRSTMATCH_OUT_OF_RANGE => Some(&mut self.out_of_range),
             _ => None,
@@ -201,8 +206,8 @@ pub unsafe extern "C" fn firstmatch_worker_new(firewall: *const FirewallHandle, 
         // SAFETY: the caller's promise.
         let (out, firewall) = unsafe { (Out::handle(worker)?, guard::share(firewall)?) };
         let firewall = firewall.firewall.clone();
-        let (worker, schemas) = (firewall.worker(), firewall.schemas().to_vec());
-        out.give(WorkerValue { worker, schemas, firewall, undecided: Undecided::default() });
+        let (worker, batch, schemas) = (firewall.worker(), firewall.batch(), firewall.schemas().to_vec());
+        out.give(WorkerValue { worker, batch, schemas, firewall, undecided: Undecided::default() });
         Ok(())
     })
 }

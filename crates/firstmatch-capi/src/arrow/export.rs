@@ -47,21 +47,36 @@ impl Columns {
         Ok(columns)
     }
 
-    /// Adds a decision.
-    pub(crate) fn push(&mut self, decision: Decision) {
-        self.verdict.push(decision.verdict as u8);
-        self.mark.push(decision.mark);
-        self.rule.push(decision.rule);
-        self.line.push(decision.line);
-        self.outcome.push(decision.outcome as u8);
-        self.value.push(decision.value);
+    /// Adds `rows` rows, whose decisions [`Columns::set`] takes.
+    pub(crate) fn grow(&mut self, rows: usize) {
+        let rows = self.verdict.len() + rows;
+        self.verdict.resize(rows, 0);
+        self.mark.resize(rows, 0);
+        self.rule.resize(rows, 0);
+        self.line.resize(rows, 0);
+        self.outcome.resize(rows, 0);
+        self.value.resize(rows, 0);
+    }
+
+    /// Sets the decision of a row.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline]
+    pub(crate) fn set(&mut self, row: usize, decision: Decision) {
+        self.verdict[row] = decision.verdict as u8;
+        self.mark[row] = decision.mark;
+        self.rule[row] = decision.rule;
+        self.line[row] = decision.line;
+        self.outcome[row] = decision.outcome as u8;
+        self.value[row] = decision.value;
     }
 
     /// Returns the array, whose memory belongs to its `release`.
     pub(crate) fn into_array(self) -> ArrowArray {
         let rows = self.verdict.len();
-        let rule_bits = bits(self.rule.iter().map(|&rule| rule != 0));
-        let line_bits = bits(self.line.iter().map(|&line| line != 0));
+        let rule_bits = bits(&self.rule);
+        let line_bits = bits(&self.line);
         let children = [
             child(rows, None, self.verdict),
             child(rows, None, self.mark),
@@ -75,19 +90,13 @@ impl Columns {
     }
 }
 
-/// Returns a bit for each row, and the number of rows without it.
-fn bits(rows: impl Iterator<Item = bool>) -> (Vec<u8>, i64) {
-    let (mut bytes, mut nulls) = (Vec::new(), 0);
-    for (row, has) in rows.enumerate() {
-        if row % 8 == 0 {
-            bytes.push(0);
-        }
-        if let Some(last) = bytes.last_mut() {
-            *last |= u8::from(has) << (row % 8);
-        }
-        nulls += i64::from(!has);
-    }
-    (bytes, nulls)
+/// Returns a bit for each value that says whether it is not 0, and the number of values that are.
+fn bits<T: Copy + Into<u64>>(values: &[T]) -> (Vec<u8>, i64) {
+    let is_set = |value: &T| (*value).into() != 0;
+    let byte = |values: &[T]| values.iter().rev().fold(0, |bits, value| bits << 1 | u8::from(is_set(value)));
+    let bytes: Vec<u8> = values.chunks(8).map(byte).collect();
+    let set: usize = bytes.iter().map(|byte| byte.count_ones() as usize).sum();
+    (bytes, (values.len() - set) as i64)
 }
 
 /// Memory behind an array.

@@ -4,13 +4,14 @@ mod abi;
 mod columns;
 mod export;
 
-pub use abi::{ArrowArray, ArrowSchema};
-use firstmatch::core::Schema;
-use firstmatch::core::rule::FieldValues;
-use firstmatch::{LinkType, Outcome, Worker};
+use std::ops::Range;
 
-use self::abi::Column;
-use self::columns::{FieldColumn, Frames, OutOfRange, fields_of, schema_of};
+pub use abi::{ArrowArray, ArrowSchema};
+use firstmatch::{LinkType, Worker};
+use firstmatch_columns::{BLOCK, Status};
+
+use self::abi::{Array, Copies};
+use self::columns::{Fields, Frames};
 use self::export::Columns;
 use crate::error::{ErrorHandle, call_with};
 use crate::guard::{self, Out};
@@ -27,7 +28,8 @@ pub const FIRSTMATCH_ARROW_BATCH: usize = 65536;
 pub struct ArrowOptionsC {
     /// Size of this struct in bytes.
     pub size: u32,
-    /// Family of the rows; 0 takes it from the columns `src` and `dst`: IPv6 if they have 16 bytes.
+    /// Family of the rows; 0 takes it from the columns `src` and `dst`: IPv6 if they have 16 bytes each, that of each row
+    /// if they are text or binary of any length.
     pub family: u32,
     /// Link type of frames; 0 is Ethernet.
     pub link: u32,
@@ -36,49 +38,42 @@ pub struct ArrowOptionsC {
 }
 
 /// Decides rows of fields, adding to `out` in their order.
-fn decide_fields(
-    worker: &mut WorkerValue,
-    schema: &Schema,
-    fields: &[FieldColumn<'_>],
-    rows: std::ops::Range<usize>,
-    present: impl Fn(usize) -> bool,
-    out: &mut Columns,
-) {
-    let mut packet = FieldValues { family: schema.family(), values: vec![None; fields.len()] };
-    // Outcomes of rows that the rules cannot decide.
-    let mut outcomes = Vec::with_capacity(rows.len());
-    for row in rows {
-        let mut outcome = None;
-        for (field, place) in fields.iter().zip(&mut packet.values) {
-            *place = match if present(row) { field.get(row) } else { Ok(None) } {
-                Ok(None) if !field.is_optional => {
-                    outcome = outcome.or(Some(numbers::outcome(Outcome::LacksField)));
-                    None
-                }
-                Ok(value) => value,
-                Err(OutOfRange) => {
-                    outcome = Some(numbers::FIRSTMATCH_OUT_OF_RANGE);
-                    None
-                }
-            };
-        }
-        match outcome {
-            None => {
-                worker.worker.push_values(&packet, 0);
-            }
-            Some(outcome) => worker.undecided.count(outcome),
-        }
-        outcomes.push(outcome);
-    }
+fn decide_fields(worker: &mut WorkerValue, fields: &mut Fields<'_>, rows: Range<usize>, out: &mut Columns) {
     let (verdict, mark) = numbers::verdict(worker.firewall.policy().unknown);
-    let undecided = |outcome| Decision { verdict, mark, rule: 0, line: 0, outcome, value: 0 };
-    let mut decided = worker.worker.classify().iter();
-    for outcome in outcomes {
-        let decision = match outcome {
-            None => decided.next().map(Decision::from),
-            Some(outcome) => Some(undecided(outcome)),
-        };
-        decision.into_iter().for_each(|decision| out.push(decision));
+    let WorkerValue { worker, batch, undecided, .. } = worker;
+    let Fields { decoder, inputs } = fields;
+    out.grow(rows.len());
+    batch.clear();
+    let mut order = Vec::with_capacity(rows.len());
+    for start in rows.clone().step_by(BLOCK) {
+        let block = start..rows.end.min(start + BLOCK);
+        decoder.append(inputs, block.clone(), batch);
+        order.extend(decoder.order().iter().map(|&row| start + row as usize));
+        if decoder.order().len() == block.len() {
+            continue;
+        }
+        for (row, &status) in block.zip(decoder.statuses()) {
+            if let Some(outcome) = outcome_of(status) {
+                undecided.count(outcome);
+                out.set(row, Decision { verdict, mark, rule: 0, line: 0, outcome, value: 0 });
+            }
+        }
+    }
+    let mut order = order.into_iter();
+    worker.classify_batch(batch, |_, decision| {
+        if let Some(row) = order.next() {
+            out.set(row, Decision::from(&decision));
+        }
+    });
+}
+
+/// Returns the number of the outcome of a row that is no row of keys.
+fn outcome_of(status: Status) -> Option<u32> {
+    match status {
+        Status::Keys => None,
+        Status::LacksField => Some(numbers::FIRSTMATCH_LACKS_FIELD),
+        Status::OtherFamily => Some(numbers::FIRSTMATCH_OTHER_FAMILY),
+        Status::BadAddress | Status::BadNumber | Status::MixedFamilies => Some(numbers::FIRSTMATCH_OUT_OF_RANGE),
     }
 }
 
@@ -87,50 +82,38 @@ fn decide_frames(
     worker: &mut Worker,
     link: LinkType,
     frames: &Frames<'_>,
-    rows: std::ops::Range<usize>,
-    present: impl Fn(usize) -> bool,
+    rows: Range<usize>,
     out: &mut Columns,
 ) -> Result<(), Failure> {
-    let frame = |row: usize| if present(row) { frames.get(row) } else { Ok(&[][..]) };
-    let frames: Vec<&[u8]> = rows.map(frame).collect::<Result<_, _>>()?;
-    worker.push_all(link, &frames);
-    worker.classify().iter().for_each(|decision| out.push(decision.into()));
+    let all: Vec<&[u8]> = rows.clone().map(|row| frames.get(row)).collect::<Result<_, _>>()?;
+    worker.push_all(link, &all);
+    out.grow(rows.len());
+    for (row, decision) in rows.zip(worker.classify()) {
+        out.set(row, decision.into());
+    }
     Ok(())
 }
 
 /// Decides all rows of an array.
-fn decide(worker: &mut WorkerValue, column: &Column<'_>, options: &ArrowOptionsC) -> Result<Columns, Failure> {
+fn decide(worker: &mut WorkerValue, array: &Array<'_>, options: &ArrowOptionsC) -> Result<Columns, Failure> {
     let link = link_of(if options.link == 0 { numbers::FIRSTMATCH_LINK_ETHERNET } else { options.link })?;
     let family = numbers::family_of(options.family);
     let family = family.ok_or_else(|| Failure::invalid(format!("there is no family {}", options.family)))?;
-    let chunks = (0..column.rows).step_by(FIRSTMATCH_ARROW_BATCH);
-    let chunks = chunks.map(|first| first..column.rows.min(first + FIRSTMATCH_ARROW_BATCH));
-    if let Some(frames) = Frames::new(column)? {
-        let mut out = Columns::with_room(column.rows)?;
-        for rows in chunks {
-            decide_frames(&mut worker.worker, link, &frames, rows, |_| true, &mut out)?;
-        }
-        return Ok(out);
-    }
-    if column.format != "+s" {
-        let message = format!("the array has the format \"{}\", not a struct or binary", column.format);
-        return Err(Failure::new(crate::status::Status::Unsupported, message));
-    }
-    let (columns, validity) = (column.children()?, column.validity()?);
-    let present = |row| validity.has(row);
-    let mut out = Columns::with_room(column.rows)?;
-    if let Some(frames) = columns.iter().find(|column| column.name == "frame") {
-        let format = || Failure::invalid(format!("column \"frame\" has the format \"{}\"", frames.format));
-        let frames = Frames::new(&frames.column()?)?.ok_or_else(format)?;
-        for rows in chunks {
-            decide_frames(&mut worker.worker, link, &frames, rows, present, &mut out)?;
-        }
-        return Ok(out);
-    }
-    let schema = worker.schemas[schema_of(&worker.schemas, &columns, family)?].clone();
-    let fields = fields_of(&schema, &columns)?;
-    for rows in chunks {
-        decide_fields(worker, &schema, &fields, rows, present, &mut out);
+    let chunks = (0..array.rows).step_by(FIRSTMATCH_ARROW_BATCH);
+    let mut chunks = chunks.map(|first| first..array.rows.min(first + FIRSTMATCH_ARROW_BATCH));
+    let copies = Copies::default();
+    let columns = if array.is_struct() { array.children()? } else { Vec::new() };
+    let frames = match columns.iter().find(|column| column.name == "frame") {
+        Some(column) => Some(Frames::of_child(column, &copies)?),
+        None if array.is_struct() => None,
+        None => Some(Frames::of_array(array, &copies)?),
+    };
+    let mut out = Columns::with_room(array.rows)?;
+    if let Some(frames) = frames {
+        chunks.try_for_each(|rows| decide_frames(&mut worker.worker, link, &frames, rows, &mut out))?;
+    } else {
+        let mut fields = Fields::new(&worker.schemas, &columns, &copies, family)?;
+        chunks.for_each(|rows| decide_fields(worker, &mut fields, rows, &mut out));
     }
     Ok(out)
 }
@@ -143,13 +126,20 @@ pub extern "C" fn firstmatch_arrow_abi() -> u32 {
 
 /// Decides every row of an array: a struct with a column for each field by its name, or frames.
 ///
-/// Frames are binary, alone or as the column `frame` of a struct. Fields are integers of 8 to 64 bits, or binary of a
-/// fixed number of bytes in network order. An IPv4 address may have 16 bytes as IPv4-mapped IPv6 where the rows are of
-/// IPv4. A null is an absent field, and gives the outcome `FIRSTMATCH_LACKS_FIELD` where the field is in every packet. A
+/// Frames are binary, alone or as the column `frame` of a struct. Fields are integers of 8 to 64 bits, binary in network
+/// order, or text, such as `10.0.0.1`, `::1`, `443` and `tcp`; or dictionaries of these. Binary and text have offsets of
+/// 32 or 64 bits or views; binary may have a fixed number of bytes. A null is an absent field, and gives the outcome
+/// `FIRSTMATCH_LACKS_FIELD` where the field is in every packet. So do the texts `-`, `(empty)` and the empty one. A
 /// column that is missing or of Arrow's null type stands for nulls. Other columns are ignored, whatever they hold.
 ///
-/// A row with a value that its field cannot have gets the outcome `FIRSTMATCH_OUT_OF_RANGE` and no rule. Rows of these
-/// two outcomes get the verdict of the policy for unknown packets, and `firstmatch_worker_outcome_count` counts them.
+/// Options may say the family of all rows. Otherwise `src` and `dst` as integers or as binary of a fixed number of bytes
+/// are of the family of the rules; if the rules have both, of IPv4, or of IPv6 with 16 bytes. As text or binary of any
+/// length they give each row its own family, and a family without rules the outcome `FIRSTMATCH_OTHER_FAMILY`. Where all
+/// rows are of IPv4, addresses may be IPv4-mapped IPv6.
+///
+/// A row with a value that its field cannot have, or with addresses of two families, gets the outcome
+/// `FIRSTMATCH_OUT_OF_RANGE` and no rule. Rows of these three outcomes get the verdict of the policy for unknown packets,
+/// and `firstmatch_worker_outcome_count` counts them.
 ///
 /// The result is a struct with the columns `verdict`, `mark`, `rule`, `line`, `outcome` and `value`. It outlives the
 /// worker, and the caller releases it. The input is borrowed and never released. Each `FIRSTMATCH_ARROW_BATCH` rows
@@ -174,8 +164,8 @@ pub unsafe extern "C" fn firstmatch_classify_arrow(
             return Err(Failure::invalid("the reserved member of options is not 0"));
         }
         // SAFETY: the caller's promise.
-        let (mut worker, column) = unsafe { (guard::lease(worker)?, Column::new(schema, array)?) };
-        let decided = decide(&mut worker, &column, &options)?;
+        let (mut worker, array) = unsafe { (guard::lease(worker)?, Array::new(schema, array, None)?) };
+        let decided = decide(&mut worker, &array, &options)?;
         types.set(export::schema());
         values.set(decided.into_array());
         Ok(())
