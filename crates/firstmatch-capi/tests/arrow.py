@@ -58,6 +58,15 @@ def main():
     decisions = classify(library, worker, pa.StructArray.from_arrays(list(columns.values()), list(columns)))
     assert decisions.field("line").to_pylist() == [None if row == 9 else 2 for row in range(ROWS)]
     assert decisions.field("outcome")[9].as_py() == 16
+    # Text, views and dictionaries answer as integers do.
+    columns["dport"] = pa.array(ports, pa.uint16())
+    source = pa.array(["10.0.0.1"] * ROWS)
+    texts = [source.cast(pa.large_string()), source.cast(pa.string_view()), source.dictionary_encode()]
+    binary = pa.array([b"\x0a\0\0\1"] * ROWS)
+    for values in [source, *texts, binary, binary.cast(pa.binary_view()), columns["src"].dictionary_encode()]:
+        columns |= {"src": values, "dst": values, "proto": pa.array(["tcp"] * ROWS).dictionary_encode()}
+        table = pa.StructArray.from_arrays(list(columns.values()), list(columns))
+        assert classify(library, worker, table[7:]).field("line").to_pylist() == wanted[7:], values.type
     columns["dport"] = columns["sport"] = pa.nulls(ROWS)
     absent = classify(library, worker, pa.StructArray.from_arrays(list(columns.values()), list(columns)))
     assert absent.field("line").null_count == ROWS and set(absent.field("outcome").to_pylist()) == {2}
