@@ -375,6 +375,32 @@ fn values_outside_of_their_buffer_are_out_of_range() {
     }
 }
 
+/// No value makes a call fail: a row is decided, or has an outcome of its own. The last offset and the sizes of views'
+/// buffers stay, because memory is read as far as they say.
+#[test]
+fn random_bytes_make_no_call_fail() {
+    let mut rng = Rng::new(8);
+    let mut spoiled = 0;
+    for (layout, kept) in [("u", 4), ("Z", 8), ("vz", 0), ("vu", 0), ("c>u", 0), ("i>vz", 0), ("w:4", 0), ("l", 0)] {
+        for _ in 0..100 {
+            let (rules, mut made) = good((layout, 4, "u", "vu"));
+            let column = made.child("dst");
+            // Views have the sizes of their buffers in the last one.
+            let buffers = 1..column.buffers.len() - usize::from(layout.starts_with('v'));
+            let buffer = rng.below(buffers.len()) + buffers.start;
+            let bytes = column.buffers[buffer].bytes();
+            let length = bytes.len() - if buffer == 1 { kept } else { 0 };
+            for _ in 0..if length > 0 { rng.below(4) } else { 0 } {
+                bytes[rng.below(length)] = rng.next() as u8;
+            }
+            let found = rules.decide(&made, 0).expect("rows are decided");
+            spoiled += found.iter().filter(|row| **row != (FIRSTMATCH_COMPLETE, 1)).count();
+            assert!(found.iter().all(|row| (1..=FIRSTMATCH_OUTCOME_LAST).contains(&row.0)), "{layout} {found:?}");
+        }
+    }
+    assert!(spoiled > 100, "{spoiled}");
+}
+
 #[test]
 fn structs_that_contradict_themselves_are_errors() {
     let of = |layout| good((layout, 4, "S", "C"));
