@@ -268,6 +268,22 @@ typedef struct firstmatch_fault {
     const char *message;
 } firstmatch_fault;
 
+// What a reload did.
+typedef struct firstmatch_reloaded {
+    // Size of this struct in bytes.
+    uint32_t size;
+    // 1 if fields or policy differ, so that all engines were built anew; otherwise 0.
+    uint32_t is_rebuilt;
+    // Generation of the rules: a new one, or the old one if no packet can tell the difference.
+    uint64_t generation;
+    // Number of rules that are as they were: they keep id and counts.
+    uint64_t kept;
+    // Number of rules that are new, or have moved past others.
+    uint64_t inserted;
+    // Number of rules that are gone.
+    uint64_t removed;
+} firstmatch_reloaded;
+
 // Options for a firewall. All zero but the size, they are the defaults.
 typedef struct firstmatch_options {
     // Size of this struct in bytes.
@@ -574,6 +590,20 @@ size_t firstmatch_text_length(const struct firstmatch_text *text);
 
 // Frees a text; null is none.
 int32_t firstmatch_text_free(struct firstmatch_text *text);
+
+// Takes the rules of a text in place of the rules in service: all of them, as one generation, or none.
+//
+// Rules that are in both, in the same order, keep id and counts and take the line of the text. Workers follow at their
+// next call. If fields or policy differ, all engines are built anew, beside the workers, and layouts must be made anew:
+// calls with an old layout answer `FIRSTMATCH_INVALID_ARGUMENT`. Rules of updates that the text lacks are removed.
+//
+// `reloaded` may be null; `size` is that of the caller's struct.
+int32_t firstmatch_firewall_reload(const struct firstmatch_firewall *firewall,
+                                   const char *rules,
+                                   size_t length,
+                                   struct firstmatch_reloaded *reloaded,
+                                   size_t size,
+                                   struct firstmatch_error **error);
 
 // Builds a firewall from the text of a rule file, `length` bytes of UTF-8. Null options are the defaults.
 int32_t firstmatch_firewall_from_text(const char *rules,

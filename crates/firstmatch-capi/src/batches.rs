@@ -57,7 +57,8 @@ pub unsafe extern "C" fn firstmatch_classify_headers(
 }
 
 /// Checks that the records of a layout are for the rules of a worker.
-fn check_layout(worker: &WorkerValue, layout: &RecordLayout) -> Result<(), Failure> {
+fn check_layout(worker: &mut WorkerValue, layout: &RecordLayout) -> Result<(), Failure> {
+    worker.refresh();
     match worker.schemas.contains(layout.schema()) {
         true => Ok(()),
         false => Err(Failure::invalid("the layout is of the fields of other rules")),
@@ -166,6 +167,7 @@ pub unsafe extern "C" fn firstmatch_classify_rows(
     let push = |worker: &mut WorkerValue| {
         // SAFETY: the caller's promise.
         let length = unsafe { lengths_of(wire_lengths, count) }?;
+        worker.refresh();
         let WorkerValue { worker, schemas, .. } = worker;
         let found = schemas.get(schema);
         let found = found.ok_or_else(|| Failure::invalid(format!("there are {} schemas", schemas.len())))?;

@@ -1,9 +1,10 @@
 //! Firewalls: rules in service.
 
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_char};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use firstmatch::core::Schema;
 use firstmatch::core::rule::Priority;
 use firstmatch::{Firewall, IntoRule, formats};
 
@@ -21,8 +22,8 @@ pub struct FirewallHandle(());
 #[derive(Debug)]
 pub(crate) struct FirewallValue {
     pub(crate) firewall: Firewall,
-    /// Names of fields, by schema.
-    pub(crate) names: Vec<Vec<CString>>,
+    /// Names of fields that callers have got; none ever moves or goes.
+    names: Mutex<BTreeMap<String, CString>>,
     references: AtomicUsize,
 }
 
@@ -32,17 +33,80 @@ impl Handle for FirewallHandle {
     type Value = FirewallValue;
 }
 
-/// Returns the names of all fields, by schema.
-fn schema_names(schemas: &[Schema]) -> Vec<Vec<CString>> {
-    let of_schema = |schema: &Schema| schema.fields().iter().map(|field| c_text(field.name())).collect();
-    schemas.iter().map(of_schema).collect()
-}
-
 impl From<Firewall> for FirewallValue {
     fn from(firewall: Firewall) -> Self {
-        let names = schema_names(&firewall.schemas());
-        Self { firewall, names, references: AtomicUsize::new(1) }
+        Self { firewall, names: Mutex::default(), references: AtomicUsize::new(1) }
     }
+}
+
+impl FirewallValue {
+    /// Returns the name of a field, valid as long as the firewall.
+    pub(crate) fn name(&self, field: &str) -> *const c_char {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        // The bytes of a text stay where they are when its owner moves.
+        names.entry(field.to_owned()).or_insert_with(|| c_text(field)).as_ptr()
+    }
+}
+
+/// What a reload did.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ReloadedC {
+    /// Size of this struct in bytes.
+    pub size: u32,
+    /// 1 if fields or policy differ, so that all engines were built anew; otherwise 0.
+    pub is_rebuilt: u32,
+    /// Generation of the rules: a new one, or the old one if no packet can tell the difference.
+    pub generation: u64,
+    /// Number of rules that are as they were: they keep id and counts.
+    pub kept: u64,
+    /// Number of rules that are new, or have moved past others.
+    pub inserted: u64,
+    /// Number of rules that are gone.
+    pub removed: u64,
+}
+
+/// Takes the rules of a text in place of the rules in service: all of them, as one generation, or none.
+///
+/// Rules that are in both, in the same order, keep id and counts and take the line of the text. Workers follow at their
+/// next call. If fields or policy differ, all engines are built anew, beside the workers, and layouts must be made anew:
+/// calls with an old layout answer `FIRSTMATCH_INVALID_ARGUMENT`. Rules of updates that the text lacks are removed.
+///
+/// `reloaded` may be null; `size` is that of the caller's struct.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn firstmatch_firewall_reload(
+    firewall: *const FirewallHandle,
+    rules: *const c_char,
+    length: usize,
+    reloaded: *mut ReloadedC,
+    size: usize,
+    error: *mut *mut ErrorHandle,
+) -> i32 {
+    let body = || {
+        // SAFETY: the caller's promise.
+        let (firewall, text) = unsafe { (guard::share(firewall)?, guard::text(rules, length, "rules")?) };
+        let mut value = ReloadedC {
+            size: size_of::<ReloadedC>() as u32,
+            is_rebuilt: 0,
+            generation: 0,
+            kept: 0,
+            inserted: 0,
+            removed: 0,
+        };
+        if !reloaded.is_null() {
+            // A struct that cannot be written is found before anything changes.
+            // SAFETY: the caller's promise.
+            unsafe { guard::init(reloaded, size, &value, "reloaded") }?;
+        }
+        let done = firewall.firewall.reload(text)?;
+        value.is_rebuilt = done.is_rebuilt.into();
+        value.generation = done.generation;
+        (value.kept, value.inserted, value.removed) = (done.kept as u64, done.inserted as u64, done.removed as u64);
+        // SAFETY: the caller's promise.
+        if reloaded.is_null() { Ok(()) } else { unsafe { guard::init(reloaded, size, &value, "reloaded") } }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call_with(error, body) }
 }
 
 /// Builds a firewall from the text of a rule file, `length` bytes of UTF-8. Null options are the defaults.

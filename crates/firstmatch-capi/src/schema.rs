@@ -130,9 +130,7 @@ pub unsafe extern "C" fn firstmatch_firewall_field(
         let firewall = unsafe { guard::share(firewall) }?;
         let schemas = firewall.firewall.schemas();
         let found = at(&schemas, schema)?;
-        let (Some(of), Some(name)) =
-            (found.fields().get(index), firewall.names.get(schema).and_then(|names| names.get(index)))
-        else {
+        let Some(of) = found.fields().get(index) else {
             return Err(Failure::invalid(format!("there are {} fields", found.fields().len())));
         };
         let words = found.words_of(index);
@@ -143,7 +141,7 @@ pub unsafe extern "C" fn firstmatch_firewall_field(
             first_word: words.start as u32,
             words: words.len() as u32,
             absent: found.words()[words.start].absent.unwrap_or(0),
-            name: name.as_ptr(),
+            name: firewall.name(of.name()),
         };
         // SAFETY: the caller's promise.
         unsafe { guard::init(field, size, &value, "field") }

@@ -27,6 +27,8 @@ pub(crate) struct WorkerValue {
     /// Rows of columns.
     pub(crate) batch: Batch,
     pub(crate) schemas: Vec<Schema>,
+    /// Shape of the firewall that the batch for columns is of.
+    shape: u64,
     /// Firewall of the worker; it keeps the thread that rebuilds alive.
     pub(crate) firewall: Firewall,
     /// Rows of columns that no rule could decide.
@@ -54,6 +56,24 @@ impl Undecided {
     /// Counts a row with one of these outcomes.
     pub(crate) fn count(&mut self, outcome: u32) {
         self.of(outcome).into_iter().for_each(|count| *count += 1);
+    }
+}
+
+impl WorkerValue {
+    /// Takes the fields of the last reload, for rows and columns.
+    pub(crate) fn refresh(&mut self) {
+        if self.worker.refresh() {
+            self.schemas = self.worker.schemas().cloned().collect();
+        }
+        if self.firewall.shape() != self.shape {
+            self.shape = self.firewall.shape();
+            self.batch = self.firewall.batch();
+        }
+    }
+
+    /// Returns the schemas of the batch for columns.
+    pub(crate) fn column_schemas(&self) -> Vec<Schema> {
+        (0..self.batch.schemas()).map(|schema| self.batch.extractor(schema).schema().clone()).collect()
     }
 }
 
@@ -206,8 +226,10 @@ pub unsafe extern "C" fn firstmatch_worker_new(firewall: *const FirewallHandle, 
         // SAFETY: the caller's promise.
         let (out, firewall) = unsafe { (Out::handle(worker)?, guard::share(firewall)?) };
         let firewall = firewall.firewall.clone();
-        let (worker, batch, schemas) = (firewall.worker(), firewall.batch(), firewall.schemas().to_vec());
-        out.give(WorkerValue { worker, batch, schemas, firewall, undecided: Undecided::default() });
+        // The number first: if the batch is of a later shape, it is taken once more.
+        let (shape, worker, batch) = (firewall.shape(), firewall.worker(), firewall.batch());
+        let schemas = worker.schemas().cloned().collect();
+        out.give(WorkerValue { worker, batch, schemas, shape, firewall, undecided: Undecided::default() });
         Ok(())
     })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use firstmatch_core::live::{BatchReader, CounterShard, Snapshot};
 use firstmatch_core::policy::Basis;
 use firstmatch_core::rule::{Action, FieldValues, RuleId};
-use firstmatch_core::{Match, Policy, RecordLayout, Scratch, ShortRecordError, Verdict};
+use firstmatch_core::{Match, Policy, RecordLayout, Schema, Scratch, ShortRecordError, Verdict};
 use firstmatch_net::wire::{Batch, Headers, LinkType, Outcome, Record};
 
 use crate::firewall::Inner;
@@ -114,23 +114,59 @@ impl Worker {
         Self { inner, shape, batch, reader, policy, has_others: false, before: None, lookups, decisions: Vec::new() }
     }
 
-    /// Takes the fields and the policy of the last reload before the first packet of a batch.
+    /// Takes the fields and the policy of the last [reload](crate::Firewall::reload), and returns whether the fields
+    /// differ from those that the worker had.
+    ///
+    /// Nothing is done while the batch has packets. Frames do this by themselves before the first packet of a batch.
+    /// Records, rows and values of fields mean the fields that the caller knows. So a program that pushes these calls
+    /// this before a batch, and takes layouts for [`Worker::schemas`] anew if it returns true.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("family ipv4\npermit\n")?;
+    /// let mut worker = firewall.worker();
+    /// firewall.reload("family ipv4\ndeny vlan_vid 7\npermit\n")?;
+    /// assert!(worker.refresh() && worker.schemas().eq(firewall.schemas().iter()));
+    /// assert!(!worker.refresh());
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    pub fn refresh(&mut self) -> bool {
+        self.batch.is_empty() && self.inner.shape() != self.shape && self.take_shape(true)
+    }
+
+    /// Returns the schemas of the fields that rows of the worker have: one, or one per family.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("permit\n")?;
+    /// assert_eq!(firewall.worker().schemas().count(), 2);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    pub fn schemas(&self) -> impl Iterator<Item = &Schema> {
+        (0..self.batch.schemas()).map(|schema| self.batch.extractor(schema).schema())
+    }
+
+    /// Takes the last reload before the first packet of a batch; another shape only if packets bring no fields.
     #[inline]
-    fn follow(&mut self) {
+    fn follow(&mut self, any: bool) {
         if self.batch.is_empty() && self.inner.shape() != self.shape {
-            self.take_shape();
+            self.take_shape(any);
         }
     }
 
+    /// Takes the last reload, one with other fields only if `any`, and returns whether the fields differ.
     #[cold]
-    fn take_shape(&mut self) {
+    fn take_shape(&mut self, any: bool) -> bool {
         let (shape, view) = (self.inner.shape(), self.inner.view());
+        let is_other = !has_schemas_of(&self.batch, &view.batch);
+        if is_other && !any {
+            return false;
+        }
         let batch = std::mem::replace(&mut self.batch, view.batch.clone());
         let reader = std::mem::replace(&mut self.reader, view.handle.reader());
         let policy = std::mem::replace(&mut self.policy, view.policy);
         // It keeps the engine of before alive, which takes memory.
         self.before = self.has_others.then(|| Box::new(Before { batch, reader, policy, others: 0 }));
         self.shape = shape;
+        is_other
     }
 
     /// Sets the maximum number of packets of a lookup. Default: all of a batch.
@@ -171,7 +207,7 @@ impl Worker {
     /// ```
     #[inline]
     pub fn push_cut(&mut self, link: LinkType, frame: &[u8], bytes: u32) -> Outcome {
-        self.follow();
+        self.follow(true);
         self.batch.push_frame(link, frame, bytes)
     }
 
@@ -192,7 +228,7 @@ impl Worker {
     where
         F: AsRef<[u8]> + ?Sized + 'f,
     {
-        self.follow();
+        self.follow(true);
         self.batch.push_frames(link, frames);
     }
 
@@ -201,7 +237,7 @@ impl Worker {
     /// # Panics
     /// If no schema is of the family of `values`, or they do not fit its fields.
     pub fn push_values(&mut self, values: &FieldValues, bytes: u32) -> Outcome {
-        self.follow();
+        self.follow(false);
         self.batch.push_values(values, bytes)
     }
 
@@ -227,14 +263,14 @@ impl Worker {
     /// If the record is shorter than [`RecordLayout::least_bytes`]. The packet is not added then.
     ///
     /// # Panics
-    /// If no schema is that of the layout.
+    /// If no schema is that of the layout ([`Worker::refresh`] changes them after a reload).
     pub fn push_record(
         &mut self,
         layout: &RecordLayout,
         record: &[u8],
         bytes: u32,
     ) -> Result<Outcome, ShortRecordError> {
-        self.follow();
+        self.follow(false);
         self.batch.push_record(layout, record, bytes)
     }
 
@@ -254,13 +290,13 @@ impl Worker {
     /// If there is no schema of this index, or `row` does not have [`Schema::stride`](firstmatch_core::Schema::stride)
     /// words.
     pub fn push_row(&mut self, schema: usize, row: &[u32], bytes: u32) -> Outcome {
-        self.follow();
+        self.follow(false);
         self.batch.push_row(schema, row, bytes)
     }
 
     /// Decides one packet whose headers are known.
     pub(crate) fn decide(&mut self, headers: &Headers) -> Decision {
-        self.follow();
+        self.follow(true);
         self.batch.push_headers(headers, 0);
         self.classify()[0]
     }
@@ -300,7 +336,7 @@ impl Worker {
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn classify(&mut self) -> &[Decision] {
-        self.follow();
+        self.follow(false);
         let Self { batch, reader, policy, lookups, decisions, .. } = self;
         decisions.clear();
         reader.read(|mut snapshot| {
@@ -338,7 +374,7 @@ impl Worker {
     #[inline]
     pub fn classify_batch(&mut self, batch: &Batch, mut each: impl FnMut(&Record, Decision)) {
         self.has_others = true;
-        self.follow();
+        self.follow(true);
         let is_own = has_schemas_of(batch, &self.batch);
         if let Some(before) = &mut self.before {
             before.others = if is_own { before.others + 1 } else { 0 };

@@ -112,7 +112,8 @@ fn decide(worker: &mut WorkerValue, array: &Array<'_>, options: &ArrowOptionsC) 
     if let Some(frames) = frames {
         chunks.try_for_each(|rows| decide_frames(&mut worker.worker, link, &frames, rows, &mut out))?;
     } else {
-        let mut fields = Fields::new(&worker.schemas, &columns, &copies, family)?;
+        worker.refresh();
+        let mut fields = Fields::new(&worker.column_schemas(), &columns, &copies, family)?;
         chunks.for_each(|rows| decide_fields(worker, &mut fields, rows, &mut out));
     }
     Ok(out)

@@ -201,8 +201,53 @@ static void questions_are_answered(void) {
     OK(firstmatch_firewall_release(firewall));
 }
 
+static void files_are_read_again(void) {
+    const char *before = "deny tcp dport 23\npermit\n", *after = "# Telnet, and SSH\ndeny tcp dport 23\ndeny tcp dport 22\npermit\n";
+    const char *fields = "default permit\ndeny vlan_vid 7\ndeny tcp dport 23\n", *faulty = "permit tpc\n";
+    firstmatch_firewall *firewall = build(before, NULL);
+    firstmatch_worker *worker = NULL;
+    firstmatch_error *error = NULL;
+    firstmatch_reloaded reloaded;
+    firstmatch_layout *layout = NULL;
+    firstmatch_decision decision;
+    firstmatch_field field;
+    firstmatch_place places[] = {{"src", 0, FIRSTMATCH_NETWORK_ORDER, 0}, {"dst", 4, FIRSTMATCH_NETWORK_ORDER, 0}, {"sport", 8, FIRSTMATCH_NETWORK_ORDER, 0}, {"dport", 10, FIRSTMATCH_NETWORK_ORDER, 0}, {"proto", 12, FIRSTMATCH_NETWORK_ORDER, 0}};
+    const uint8_t record[13] = {10, 0, 0, 1, 192, 0, 2, 7, 195, 80, 0, 23, 6};
+    uint64_t ids[4], now[4];
+    size_t count = 0;
+    OK(firstmatch_worker_new(firewall, &worker));
+    OK(firstmatch_layout_new(firewall, 0, places, 5, &layout, &error));
+    OK(firstmatch_firewall_rules(firewall, ids, 4, &count));
+    CHECK(count == 2 && decide(worker, 22).rule == ids[1]);
+    OK(firstmatch_firewall_reload(firewall, after, strlen(after), &reloaded, sizeof reloaded, &error));
+    CHECK(reloaded.size == sizeof reloaded && !reloaded.is_rebuilt && reloaded.generation == 1);
+    CHECK(reloaded.kept == 2 && reloaded.inserted == 1 && reloaded.removed == 0);
+    OK(firstmatch_firewall_rules(firewall, now, 4, &count));
+    CHECK(count == 3 && now[0] == ids[0] && now[2] == ids[1]);
+    CHECK(decide(worker, 22).rule == now[1] && decide(worker, 23).line == 2 && decide(worker, 80).line == 4);
+    OK(firstmatch_classify_records(worker, layout, record, sizeof record, NULL, 1, &decision));
+    CHECK(decision.rule == ids[0]);
+    /* Faults change nothing, and nothing to do is no generation. */
+    CODE(FIRSTMATCH_PARSE, firstmatch_firewall_reload(firewall, faulty, strlen(faulty), &reloaded, sizeof reloaded, &error));
+    OK(firstmatch_error_free(error));
+    OK(firstmatch_firewall_reload(firewall, after, strlen(after), NULL, 0, NULL));
+    CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_firewall_reload(firewall, fields, strlen(fields), &reloaded, 4, NULL));
+    CHECK(decide(worker, 22).rule == now[1]);
+    /* Other fields and another policy: workers follow, layouts are made anew. */
+    OK(firstmatch_firewall_reload(firewall, fields, strlen(fields), &reloaded, sizeof reloaded, NULL));
+    CHECK(reloaded.is_rebuilt && reloaded.generation == 2 && reloaded.kept == 1 && reloaded.removed == 2);
+    CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_classify_records(worker, layout, record, sizeof record, NULL, 1, &decision));
+    CHECK(decide(worker, 23).rule == ids[0] && decide(worker, 22).verdict == FIRSTMATCH_PERMIT);
+    OK(firstmatch_firewall_field(firewall, 0, 5, &field, sizeof field));
+    CHECK(strcmp(field.name, "vlan_vid") == 0);
+    OK(firstmatch_layout_free(layout));
+    OK(firstmatch_worker_free(worker));
+    OK(firstmatch_firewall_release(firewall));
+}
+
 int main(void) {
     changes_are_done_together();
+    files_are_read_again();
     structures_are_rules();
     questions_are_answered();
     return 0;
