@@ -28,7 +28,7 @@ rm -rf "$folder/wheels"
 "$folder/bin/ruff" format --quiet --no-cache --check .
 "$folder/bin/ruff" check --quiet --no-cache .
 (cd tests && "$folder/bin/mypy" --config-file ../pyproject.toml --cache-dir "$folder/mypy" .)
-"$folder/bin/python" -m mypy.stubtest firstmatch --mypy-config-file pyproject.toml
+"$folder/bin/python" -m mypy.stubtest firstmatch._firstmatch --mypy-config-file pyproject.toml
 "$folder/bin/python" -m pytest --quiet -p no:cacheprovider tests --ignore tests/spark
 "$folder/bin/python" -m pytest --quiet -p no:cacheprovider --doctest-modules --pyargs firstmatch
 "$folder/bin/python" -m pytest --quiet -p no:cacheprovider --doctest-glob='python.md' ../../docs
