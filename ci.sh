@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All checks and tests:    ./ci.sh
 # Some of them, in order:  ./ci.sh fmt test
-# For longer:              ./ci.sh fuzz churn beside analyze plane captures
+# For longer:              ./ci.sh fuzz churn beside analyze plane captures spark
 set -euo pipefail
 cd "$(dirname "$0")"
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-auto}"
@@ -156,6 +156,12 @@ stage_python() {
     PROGRAM="$built/release/firstmatch" crates/firstmatch-python/tests/run.sh "$built/python"
 }
 
+# The Python package in Spark: data frames on two threads and on a cluster of two executors, one of which is killed.
+stage_spark() {
+    cargo build --release --locked -p firstmatch-cli
+    PROGRAM="$built/release/firstmatch" crates/firstmatch-python/tests/spark/run.sh "$built/spark"
+}
+
 # The report in a browser, by the lab's program as tests build it. Where Debian's chromium is missing and can be
 # installed, it is, in under a minute.
 stage_report() {
@@ -210,7 +216,7 @@ stage_captures() {
 }
 
 all=(fmt clippy doc deny shell words package aarch64 dpdk test loom readme lab rte_acl capi python report)
-on_request=(growth fuzz churn beside analyze plane captures)
+on_request=(growth fuzz churn beside analyze plane captures spark)
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
 for stage in "${stages[@]}"; do
     if ! declare -F "stage_$stage" >/dev/null; then
