@@ -1,8 +1,8 @@
 //! Python package of firstmatch: rules over Arrow tables, data frames and captures.
 //!
-//! The way of a table: [`capsule`] takes it over without a copy, [`request`] and [`logs`] find the columns of
-//! fields, [`arrays`] borrows their buffers, [`work`] reads blocks of rows into keys on several threads, and
-//! [`classify`] or [`tally`] takes the decisions. The package's documentation is in `python/firstmatch`.
+//! The way of a table: `capsule` takes it over without a copy, `request` and `logs` find the columns of
+//! fields, `arrays` borrows their buffers, `work` reads blocks of rows into keys on several threads, and
+//! `classify` or `tally` takes the decisions. The package's documentation is in `python/firstmatch`.
 #![deny(unsafe_code)]
 
 mod arrays;
@@ -14,7 +14,6 @@ mod error;
 mod explain;
 mod firewall;
 mod logs;
-
 mod questions;
 mod request;
 mod stream;
