@@ -11,7 +11,7 @@ use firstmatch::{Decision, Firewall, Outcome, Verdict};
 use firstmatch_columns::Status;
 
 use crate::request::Request;
-use crate::work::Collect;
+use crate::work::{Collect, Fault, Work};
 
 /// Outcomes beside those of packets.
 const OTHERS: [&str; 3] = ["bad-address", "bad-number", "mixed-families"];
@@ -95,6 +95,26 @@ impl Form {
 
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// Decides batches, and returns the columns of their tasks in order.
+    pub(crate) fn decide(
+        &self,
+        firewall: &Firewall,
+        work: &mut Work,
+        batches: &[RecordBatch],
+    ) -> Result<Vec<Columns>, Fault> {
+        let mut collectors: Vec<Classified<'_>> =
+            (0..work.threads()).map(|_| Classified::new(self, firewall)).collect();
+        work.run(batches, &mut collectors)?;
+        let mut tasks: Vec<_> = collectors.into_iter().flat_map(|collector| collector.tasks).collect();
+        tasks.sort_unstable_by_key(|(task, _)| *task);
+        Ok(tasks.into_iter().map(|(_, columns)| columns).collect())
+    }
+
+    /// Returns the columns as batches. All of them name the same verdicts.
+    pub(crate) fn batches(&self, tasks: Vec<Columns>) -> Vec<RecordBatch> {
+        tasks.into_iter().map(|columns| self.batch(columns)).collect()
     }
 
     /// Returns the columns of a task.

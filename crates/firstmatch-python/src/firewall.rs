@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::capsule;
 use crate::capture;
-use crate::classify::{Classified, Form};
+use crate::classify::Form;
 use crate::error::{Fault, faulty, guarded, refused};
 use crate::explain;
 use crate::questions;
@@ -450,27 +450,5 @@ impl Firewall {
         let rules = self.inner.len();
         let changed = if self.changes.load(Ordering::Relaxed) > 0 { ", changed" } else { "" };
         format!("<Firewall of {rules} rule{}{changed}>", if rules == 1 { "" } else { "s" })
-    }
-}
-
-impl Form {
-    /// Decides batches, and returns the columns of their tasks in order.
-    pub(crate) fn decide(
-        &self,
-        firewall: &firstmatch::Firewall,
-        work: &mut Work,
-        batches: &[arrow_array::RecordBatch],
-    ) -> Result<Vec<crate::classify::Columns>, crate::work::Fault> {
-        let mut collectors: Vec<Classified<'_>> =
-            (0..work.threads()).map(|_| Classified::new(self, firewall)).collect();
-        work.run(batches, &mut collectors)?;
-        let mut tasks: Vec<_> = collectors.into_iter().flat_map(|collector| collector.tasks).collect();
-        tasks.sort_unstable_by_key(|(task, _)| *task);
-        Ok(tasks.into_iter().map(|(_, columns)| columns).collect())
-    }
-
-    /// Returns the columns as batches. All of them name the same verdicts.
-    pub(crate) fn batches(&self, tasks: Vec<crate::classify::Columns>) -> Vec<arrow_array::RecordBatch> {
-        tasks.into_iter().map(|columns| self.batch(columns)).collect()
     }
 }
