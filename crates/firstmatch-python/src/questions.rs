@@ -46,16 +46,13 @@ fn known<'a>(rules: impl Iterator<Item = &'a firstmatch::core::rule::Rule>) -> K
 
 /// Returns the live rules, the first to match first.
 pub(crate) fn rules(firewall: &firstmatch::Firewall) -> RecordBatch {
-    let all: Vec<(RuleId, Option<u32>, Verdict)> = {
-        let update = firewall.update();
-        update.rules().map(|rule| (rule.id, rule.line.map(u32::from), rule.action.into())).collect()
-    };
+    let all = firewall.rules();
     batch(vec![
-        ("line", lines(all.iter().map(|rule| rule.1))),
-        ("rule", ids(all.iter().map(|rule| Some(rule.0)))),
-        ("verdict", texts(all.iter().map(|rule| Some(rule.2.to_string())))),
-        ("label", texts(all.iter().map(|rule| firewall.label(rule.0)))),
-        ("text", texts(all.iter().map(|rule| firewall.rule(rule.0).map(|text| text_of(&text))))),
+        ("line", lines(all.iter().map(|rule| rule.line.map(u32::from)))),
+        ("rule", ids(all.iter().map(|rule| Some(rule.id)))),
+        ("verdict", texts(all.iter().map(|rule| Some(rule.action.to_string())))),
+        ("label", texts(all.iter().map(|rule| rule.label.as_deref()))),
+        ("text", texts(all.iter().map(|rule| rule.text.as_deref().map(text_of)))),
     ])
 }
 

@@ -88,6 +88,7 @@ mod firewall;
 mod rebuild;
 mod reload;
 mod rule;
+mod rules;
 pub mod show;
 mod update;
 mod worker;
@@ -103,6 +104,7 @@ pub use firstmatch_formats::Fields;
 pub use firstmatch_net::wire::{LinkType, Outcome};
 pub use reload::Reloaded;
 pub use rule::{Addresses, Ports, Rule};
+pub use rules::ListedRule;
 pub use update::{IntoRule, Update};
 pub use worker::{Decision, Worker};
 

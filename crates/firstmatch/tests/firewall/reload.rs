@@ -33,8 +33,8 @@ fn answers(firewall: &Firewall) -> Vec<(Verdict, Option<u32>)> {
 
 /// Returns id, line, label and text of each live rule.
 fn rules(firewall: &Firewall) -> Vec<(RuleId, Option<u32>, Option<String>, String)> {
-    let ids: Vec<_> = firewall.update().rules().map(|rule| (rule.id, rule.line.map(u32::from))).collect();
-    ids.into_iter().map(|(id, line)| (id, line, firewall.label(id), firewall.rule(id).expect("a live rule"))).collect()
+    let listed = firewall.rules().into_iter();
+    listed.map(|rule| (rule.id, rule.line.map(u32::from), rule.label, rule.text.expect("a text"))).collect()
 }
 
 /// Asserts that `firewall` is as if it had been built from `text`.
