@@ -192,26 +192,26 @@ def main() -> None:
     print(
         f"{arguments.rules} rules, {arguments.rows} flows, {100 * sum(top[:10]) / arguments.rows:.0f} % of them for ten rules"
     )
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+"], stdout=subprocess.PIPE, text=True
-    ).stdout.strip()
+    record(rates, {name: way[0] for name, way in all_ways.items()}, arguments.rules, arguments.record)
+
+
+def record(rates: dict[str, list[float]], rows: dict[str, int], rules: int, path: Path | None) -> None:
+    """Prints rates, and adds them to a file of records."""
+    git = subprocess.run(["git", "describe", "--always", "--dirty=+"], stdout=subprocess.PIPE, text=True)
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
-    rows_of = []
+    lines = []
     for name, of in rates.items():
         median = statistics.median(of)
-        print(f"{name:32} {median:14,.0f} rows/s ({min(of):,.0f} to {max(of):,.0f})")
-        day = datetime.date.today().isoformat()
-        rows_of.append(
-            [day, commit, __version__, cpu or platform.machine(), arguments.rules, all_ways[name][0], name]
-            + [round(value) for value in (median, min(of), max(of))]
-        )
-    if arguments.record:
-        is_new = not arguments.record.exists()
-        with arguments.record.open("a", newline="") as file:
+        print(f"{name:36} {median:14,.0f} rows/s ({min(of):,.0f} to {max(of):,.0f})")
+        about = [datetime.date.today().isoformat(), git.stdout.strip(), __version__, cpu or platform.machine()]
+        lines.append([*about, rules, rows[name], name, *(round(value) for value in (median, min(of), max(of)))])
+    if path:
+        is_new = not path.exists()
+        with path.open("a", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             if is_new:
                 writer.writerow("date commit version cpu rules rows way median least most".split())
-            writer.writerows(rows_of)
+            writer.writerows(lines)
 
 
 if __name__ == "__main__":
