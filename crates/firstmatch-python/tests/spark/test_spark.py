@@ -325,11 +325,12 @@ def test_the_command_says_in_a_line_what_is_wrong(
         assert end.value.code == 2
 
 
-def test_the_line_on_sizing_counts_cores() -> None:
-    assert command.sizing(4_000_000, 4.0, 2) == (
-        "4,000,000 rows in 4.0 s on 2 cores: 0.50 million rows/s a core; 10^12 rows a day want 23 such cores, and 1 GB of "
-        "memory for each is enough"
+def test_the_line_on_sizing_counts_cores_of_long_runs() -> None:
+    assert command.sizing(400_000_000, 400.0, 2) == (
+        "400,000,000 rows in 400.0 s on 2 cores: 0.50 million rows/s a core; 10^12 rows a day want 23 such cores, and 1 GB "
+        "of memory for each is enough"
     )
+    assert "plan with 0.5 million rows/s a core" in command.sizing(4_000_000, 16.3, 2)
 
 
 def test_spark_submit_runs_the_command(made: Made, tmp_path: Path) -> None:

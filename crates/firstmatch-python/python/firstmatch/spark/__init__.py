@@ -283,6 +283,7 @@ def _summed(
     # One more task has every rule, and the default, without a flow.
     one = spark.range(0, 1, 1, 1)
     rules = one.mapInArrow(lambda batches: _tallied_nothing(packed, schema, options, batches), _PARTIAL)
-    summed = partials.union(rules).groupBy(*_KEYS).agg(*[F.expr(total.format(name)) for name in _SUMS])
-    # The sums are few rows, so that one task can put them in order.
-    return summed.coalesce(1).sortWithinPartitions("place", "outcome").drop("place")
+    # Tasks have summed up their rows, so that one task can add and order what is left.
+    every = partials.union(rules).repartition(1)
+    summed = every.groupBy(*_KEYS).agg(*[F.expr(total.format(name)) for name in _SUMS])
+    return summed.sortWithinPartitions("place", "outcome").drop("place")

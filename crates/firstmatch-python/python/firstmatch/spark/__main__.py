@@ -17,8 +17,8 @@ from firstmatch.spark import classify, tally, tally_files
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# From this many rows on, the time of a run says how many cores a task wants.
-MANY = 1_000_000
+# Runs of fewer rows are mostly the start of workers, whose time says nothing of the rate.
+MANY = 100_000_000
 A_DAY = 24 * 60 * 60
 EPILOG = """\
 Examples:
@@ -112,7 +112,10 @@ def put(result: DataFrame, given: argparse.Namespace) -> None:
 def sizing(rows: int, seconds: float, cores: int) -> str:
     """Returns how fast a run was, and how many cores 10¹² rows a day want."""
     if rows < MANY:
-        return f"{rows:,} rows in {seconds:.1f} s; a run says from {MANY:,} rows on how many cores a task wants"
+        return (
+            f"{rows:,} rows in {seconds:.1f} s, with the start of workers; plan with 0.5 million rows/s a core and 1 GB of "
+            f"memory for each, or by a run of {MANY:,} rows or more"
+        )
     rate = rows / seconds / cores
     wanted = max(1, round(1e12 / A_DAY / rate))
     return (
