@@ -1,6 +1,6 @@
 """Rows a second by firstmatch and by what people do without it, over the same flows and rules.
 
-python rates.py [--rows N] [--rules N] [--rounds N] [--record FILE]
+python rates.py [--rows N] [--rules N] [--rounds N] [--ours] [--record FILE]
 
 Rules have five fields, as access lists do; a few of them take much of the traffic. Each way decides the same rows in
 interleaved rounds, and all of its lines are compared with those of NumPy. Slow ways decide the first rows alone. Rates
@@ -179,11 +179,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rules", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--ours", action="store_true", help="leave the other ways out")
     parser.add_argument("--record", type=Path, help="file that lines are added to")
     arguments = parser.parse_args()
     case = make(arguments.rules, arguments.rows)
     counts = np.bincount(case.lines, minlength=arguments.rules + 1)[1:].tolist()
-    all_ways = ways(case)
+    all_ways = {
+        name: way for name, way in ways(case).items() if not arguments.ours or name.startswith(("classify", "tally"))
+    }
     rates: dict[str, list[float]] = {name: [] for name in all_ways}
     for _ in range(arguments.rounds):
         for name, (rows, decide, lines) in all_ways.items():
