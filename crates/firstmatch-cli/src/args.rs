@@ -2,6 +2,7 @@
 
 mod analysis;
 mod limits;
+mod live;
 mod system;
 
 use std::path::PathBuf;
@@ -16,6 +17,9 @@ use firstmatch_generate::profile::{FULL_PROFILES, PROFILES};
 
 pub(crate) use analysis::{CheckArgs, DiffArgs, HELD_VALUE, ProveArgs, TestArgs, UNUSED_SET};
 pub(crate) use limits::RuleLimits;
+pub(crate) use live::WatchArgs;
+#[cfg(all(feature = "live", target_os = "linux"))]
+pub(crate) use live::Which;
 pub(crate) use system::{System, SystemArgs};
 
 use crate::engine_names;
@@ -30,7 +34,7 @@ const STYLES: Styles = Styles::styled()
 #[derive(Debug, Parser)]
 #[command(name = "firstmatch", version, styles = STYLES, after_help = "\
 Exit codes: 0 done, 1 the answer is bad (a check failed), 2 the input or the command is bad, 130 or \
-143 a signal (SIGINT or SIGTERM) ended the input.")]
+143 a signal (SIGINT or SIGTERM) ended the input, 69 the interface that was watched is gone.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -56,6 +60,18 @@ The first SIGINT or SIGTERM (Ctrl-C) ends the input: the answer for the packets 
 A fault in the middle of the input (a malformed record, a wrong checksum) is shown behind the answer for the packets \
 before it, and the exit code is 2.")]
     Classify(Box<ClassifyArgs>),
+    /// Count what rules would decide on the traffic of an interface, without dropping or changing any of it
+    #[command(after_help = "\
+Examples:
+  sudo firstmatch watch edge.rules eth0 --user nobody
+  firstmatch watch edge.rules eth0 --every 10 --write denied.pcap
+  firstmatch watch edge.rules eth0 --json | jq .losses
+
+The capability CAP_NET_RAW is needed. The first SIGINT or SIGTERM (Ctrl-C) ends the counting and prints the answer, \
+SIGHUP reads the rules anew. Rules with a fault are refused: it is shown, and the old rules stay.
+
+Exit codes: 130 or 143 after a signal, 69 if the interface is gone, 2 otherwise.")]
+    Watch(Box<WatchArgs>),
     /// Say which rule decides about a packet, which would have been next, and why another does not match
     #[command(after_help = "\
 A packet by hand:

@@ -74,6 +74,23 @@ pub(crate) fn serve(
     builder.build_set(loaded.file.rules.clone(), loaded.file.policy)
 }
 
+/// Serves rules that are read anew while packets are counted for each of them.
+///
+/// # Errors
+/// As for [`serve`], or if a field of the rules has no packet header to come from.
+#[cfg(all(feature = "live", target_os = "linux"))]
+pub(crate) fn serve_live(loaded: &Loaded, engine: &Entry, settings: &Settings) -> Result<Firewall, firstmatch::Error> {
+    let is_meta = engine.name == DEFAULT;
+    let own = if is_meta { settings.clone() } else { Settings::default() };
+    let mut config = live::Config::of(&own)?;
+    if !is_meta {
+        let (build, settings) = (engine.build, settings.clone());
+        config.front = Some(Front::new(engine.name, move |rules, _| build(rules, &settings)));
+    }
+    let builder = Firewall::builder().live(config).expansion_limits(loaded.expansion()).counters(true);
+    builder.build_file(loaded.file.clone())
+}
+
 /// Builds an engine over rules that do not change, for a system of threads.
 ///
 /// # Errors

@@ -14,6 +14,7 @@ mod engines;
 mod explain;
 mod format;
 mod generate;
+mod live;
 mod manual;
 mod output;
 mod prove;
@@ -37,6 +38,9 @@ enum End {
     BadAnswer,
     /// The input is bad, and all its faults were shown.
     BadInput,
+    /// The interface that was watched is gone.
+    #[cfg(all(feature = "live", target_os = "linux"))]
+    Gone,
     /// A signal ended the input; the answer is for the packets before it.
     Stopped(stop::Signal),
 }
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
             args.take_engine_of_system();
             classify::run(&args)
         }
+        Command::Watch(args) => live::watch(&args),
         Command::Check(args) => check::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Test(args) => cases::run(&args),
@@ -79,6 +84,8 @@ fn exit_code(result: &anyhow::Result<End>) -> u8 {
         Ok(End::Done) => 0,
         Ok(End::BadAnswer) => 1,
         Ok(End::BadInput) => 2,
+        #[cfg(all(feature = "live", target_os = "linux"))]
+        Ok(End::Gone) => 69,
         Ok(End::Stopped(signal)) => signal.exit_code(),
         // The reader of the output has closed it.
         Err(error) if is_broken_pipe(error) => 0,

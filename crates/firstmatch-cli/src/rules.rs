@@ -59,6 +59,17 @@ pub(crate) fn load_with(
     Ok(Loaded::parse(path, text, Options { flags, expansion, fields, ..Options::default() }))
 }
 
+/// Reads a rule file like [`load_quietly`], and calls `note` with each file that it includes, before that is read.
+#[cfg(all(feature = "live", target_os = "linux"))]
+pub(crate) fn load_noting(
+    path: &Path,
+    expansion: ExpansionLimits,
+    note: &dyn Fn(&Path),
+) -> anyhow::Result<Option<Loaded>> {
+    let Some((_, text)) = text(path)? else { return Ok(None) };
+    Ok(Loaded::parse_noting(path, text, Options { expansion, ..Options::default() }, note))
+}
+
 /// Returns the name and the text of a rule file.
 ///
 /// The result is `None` if the text has a fault, which is then shown.
@@ -100,14 +111,15 @@ pub(crate) fn source_error(name: &str, error: SourceError) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Returns the text of a file that the rules of `path` include.
+/// Returns the text of a file that the rules of `path` include, after a call of `note` with its path.
 ///
 /// Its name is relative to their folder, or to the current one if they come from standard input.
-fn included(path: &Path, file: &str) -> Result<String, String> {
+fn included(path: &Path, file: &str, note: &dyn Fn(&Path)) -> Result<String, String> {
     let file = path.parent().unwrap_or(Path::new("")).join(file);
     if file == Path::new("-") {
         return Err("standard input is no file".into());
     }
+    note(&file);
     source::read_text(&file).map_err(|error| match error.diagnostic() {
         Some(fault) => fault.to_string(),
         None => error.to_string(),
@@ -121,6 +133,11 @@ pub(crate) fn display(path: &Path) -> String {
 impl Loaded {
     /// Reads the text of a rule file; `None` if it has faults, which are then shown.
     pub(crate) fn parse(path: &Path, text: String, options: Options) -> Option<Self> {
+        Self::parse_noting(path, text, options, &|_| {})
+    }
+
+    /// Does the same, and calls `note` with each file that it includes, before that is read.
+    fn parse_noting(path: &Path, text: String, options: Options, note: &dyn Fn(&Path)) -> Option<Self> {
         let name = display(path);
         let (file, places) = if firstmatch_formats::json::is_json(&text) {
             match firstmatch_formats::json::read(&text, &options) {
@@ -131,7 +148,7 @@ impl Loaded {
                 }
             }
         } else {
-            match firstmatch_formats::parse_with(&text, &options, &|file| included(path, file)) {
+            match firstmatch_formats::parse_with(&text, &options, &|file| included(path, file, note)) {
                 Ok(file) => (file, None),
                 Err(error) => {
                     show_faults(&name, error.faults(), error.more());
@@ -168,7 +185,7 @@ impl Loaded {
     }
 
     /// Shows the warnings about the rules; those about rules that never decide are one line together.
-    fn show_warnings_briefly(&self) {
+    pub(crate) fn show_warnings_briefly(&self) {
         let never = &self.file.never;
         let is_never = |warning: &&Diagnostic| never.binary_search(&warning.line).is_ok();
         self.file.warnings.iter().filter(|warning| !is_never(warning)).for_each(|it| diagnostics::hint(&self.name, it));

@@ -48,6 +48,12 @@ impl Stop {
         Ok(source::from_reader(name, reader, &limits)?)
     }
 
+    /// Returns a file that becomes readable when a signal comes. From then on signals are taken care of.
+    #[cfg(all(feature = "live", target_os = "linux"))]
+    pub(crate) fn wake(&self) -> io::Result<PipeReader> {
+        self.register()
+    }
+
     /// Returns a reader of the file that ends when a signal comes.
     fn read_from(&self, file: File) -> io::Result<Box<dyn Read + Send>> {
         let wake = match self.wake.get() {

@@ -2,6 +2,8 @@
 
 mod check;
 mod csv;
+#[cfg(all(feature = "live", target_os = "linux"))]
+mod live;
 mod lookups;
 mod passes;
 mod progress;
@@ -36,6 +38,8 @@ use crate::rules::Loaded;
 use crate::stop::Stop;
 use crate::{End, answer_to, diagnostics, engines, is_broken_pipe, output, rules};
 use check::Checker;
+#[cfg(all(feature = "live", target_os = "linux"))]
+pub(crate) use live::{Reloads, Watched};
 use lookups::Lookups;
 use progress::Progress;
 use report::{FileCounts, Report};
@@ -51,7 +55,7 @@ pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<End> {
 
 /// Prints an answer as JSON or for people.
 fn show(args: &ClassifyArgs, report: &Report, loaded: &Loaded, out: &mut dyn Write) -> io::Result<()> {
-    if args.json { report.json(out) } else { summary::print(report, loaded, args, out) }
+    if args.json { report.json(out) } else { summary::print(report, loaded, args.top, out) }
 }
 
 /// Compares the verdicts of two rule files on packets, and passes on the changes as JSON and as text.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use firstmatch::Firewall;
 use firstmatch_core::cache::{flow, rule};
+use firstmatch_core::rule::{Rule, RuleId};
 use firstmatch_core::{Schema, Stats};
 use firstmatch_net::wire::Outcome;
 use serde::Serialize;
@@ -27,7 +28,7 @@ pub(super) struct Report {
     pub(super) rules_file: String,
     pub(super) input: String,
     /// Counts of each input.
-    files: Vec<FileCounts>,
+    pub(super) files: Vec<FileCounts>,
     pub(super) rules: usize,
     pub(super) packets: u64,
     pub(super) bytes: u64,
@@ -37,11 +38,11 @@ pub(super) struct Report {
     /// Packets that were not classified.
     pub(super) unknown: u64,
     /// Packets by outcome, for the outcomes that occurred.
-    outcomes: BTreeMap<&'static str, u64>,
+    pub(super) outcomes: BTreeMap<&'static str, u64>,
     /// Packets by the action of the rule that matched.
-    actions: BTreeMap<String, u64>,
+    pub(super) actions: BTreeMap<String, u64>,
     /// All packets by verdict.
-    verdicts: BTreeMap<String, u64>,
+    pub(super) verdicts: BTreeMap<String, u64>,
     pub(super) rule_hits: Vec<RuleHits>,
     /// Nanoseconds per packet to look up, decide and count; `null` if nothing was classified.
     pub(super) ns_per_packet: Option<f64>,
@@ -50,7 +51,7 @@ pub(super) struct Report {
     /// nothing else goes on meanwhile.
     pub(super) packets_per_second: Option<f64>,
     pub(super) seconds: f64,
-    build_seconds: f64,
+    pub(super) build_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rule_cache: Option<RuleCacheCounts>,
     /// Figures of a system of threads, by family.
@@ -67,7 +68,7 @@ pub(super) struct Report {
     pub(super) warnings: Vec<String>,
     /// Reason why the input could not be read to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+    pub(super) error: Option<String>,
     #[serde(skip)]
     pub(super) is_trace: bool,
     #[serde(skip)]
@@ -96,6 +97,9 @@ pub(super) struct RuleHits {
     label: Option<String>,
     pub(super) packets: u64,
     pub(super) bytes: u64,
+    /// Id of the rule in the file.
+    #[serde(skip)]
+    pub(super) in_file: RuleId,
 }
 
 /// Way in which `ns_per_packet` was measured.
@@ -144,9 +148,7 @@ impl Report {
             let count = tally.of_rule(rule.id);
             if count.packets > 0 {
                 *actions.entry(rule.action.to_string()).or_insert(0) += count.packets;
-                let Count { packets, bytes } = count;
-                let label = loaded.label_of(rule).map(str::to_owned);
-                rule_hits.push(RuleHits { id: rule.id.get(), line: loaded.line_of(rule), label, packets, bytes });
+                rule_hits.push(RuleHits::new(loaded, rule, rule.id, count));
             }
         }
         let by_verdict = by_verdict(loaded, tally);
@@ -242,6 +244,14 @@ impl FileCounts {
     }
 }
 
+impl RuleHits {
+    /// Returns the packets of a rule of the file, which has the id `id` in service.
+    pub(super) fn new(loaded: &Loaded, rule: &Rule, id: RuleId, count: Count) -> Self {
+        let (line, label) = (loaded.line_of(rule), loaded.label_of(rule).map(str::to_owned));
+        Self { id: id.get(), line, label, packets: count.packets, bytes: count.bytes, in_file: rule.id }
+    }
+}
+
 impl RuleCacheCounts {
     fn new(counts: &rule::Counts) -> Self {
         let flow::Counts { hits, misses, passed_by } = counts.lookups;
@@ -251,7 +261,7 @@ impl RuleCacheCounts {
 
 impl EngineStats {
     /// Returns the figures of the engine of each schema that answers first.
-    fn of(firewall: &Firewall) -> Vec<Self> {
+    pub(super) fn of(firewall: &Firewall) -> Vec<Self> {
         let schemas = firewall.schemas();
         let all = firewall.stats().into_iter().zip(firewall.engines()).zip(&*schemas);
         all.map(|((stats, engine), schema)| Self::new(schema, engine.front.map_or(stats, |(_, front)| front))).collect()

@@ -3,20 +3,17 @@
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
-use firstmatch_core::RuleId;
-
 use super::report::{Report, RuleCacheCounts, RuleHits, Timing};
 use super::system::{StageReport, SystemReport};
 use super::tally::Count;
 use super::what_if::{AuditHits, WhatIfReport};
-use crate::args::ClassifyArgs;
 use crate::format::{BOLD, DIM, Table, bytes, clip, counted, percent, short, thousands};
 use crate::rules::Loaded;
 
 /// Maximum number of characters of a rule's text that are shown.
 const RULE_WIDTH: usize = 72;
 
-pub(super) fn print(report: &Report, loaded: &Loaded, args: &ClassifyArgs, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn print(report: &Report, loaded: &Loaded, top: usize, out: &mut dyn Write) -> io::Result<()> {
     let size = if report.is_trace { String::new() } else { format!(", {}", bytes(report.bytes)) };
     let packets = counted(report.packets, "packet");
     writeln!(out, "{BOLD}{}{BOLD:#}: {packets}{size}", report.input)?;
@@ -39,12 +36,12 @@ pub(super) fn print(report: &Report, loaded: &Loaded, args: &ClassifyArgs, out: 
     }
     let outcomes = report.by_outcome.iter().map(|&(outcome, count)| (outcome.to_string(), count)).collect();
     counts(report, "outcome", outcomes, out)?;
-    top_rules(report, loaded, args.top, out)?;
+    top_rules(report, loaded, top, out)?;
     audit(report, out)?;
     speed(report, out)?;
     report.systems.iter().try_for_each(|of| system(of, out))?;
     if let Some(what_if) = &report.what_if {
-        changes(report, what_if, args.top, out)?;
+        changes(report, what_if, top, out)?;
     }
     if let Some(check) = &report.check {
         let checked = counted(check.packets, "packet");
@@ -94,7 +91,7 @@ fn top_rules(report: &Report, loaded: &Loaded, top: usize, out: &mut dyn Write) 
     writeln!(out)?;
     let mut table = Table::new(["top rules", " packets", " share", "rule"]);
     for hits in hits.iter().take(top) {
-        let Some(rule) = RuleId::from_u64(hits.id).and_then(|id| loaded.rule(id)) else { continue };
+        let Some(rule) = loaded.rule(hits.in_file) else { continue };
         let text = clip(&loaded.text_of(rule), RULE_WIDTH);
         table.row([loaded.place(rule), thousands(hits.packets), percent(hits.packets, report.packets), text]);
     }

@@ -1,0 +1,67 @@
+//! Options of the commands that read live traffic.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use clap::builder::PossibleValuesParser;
+
+use super::{ChoiceArgs, RuleLimits, option};
+use crate::engine_names;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct WatchArgs {
+    /// The rules, as for `classify`; they are read anew at SIGHUP, and when the file or one that it includes changes
+    pub(crate) rules: PathBuf,
+    /// The interface, of Ethernet
+    pub(crate) interface: String,
+    /// The frames that are counted: those that come in, before this host's own filter, or also those that it sends, which
+    /// may be merged and have no checksum yet
+    #[arg(long, value_name = "WHICH", default_value = "in")]
+    pub(crate) direction: Which,
+    /// Leave out frames for other hosts, which a mirror port has
+    #[arg(long)]
+    pub(crate) no_promiscuous: bool,
+    /// The size in MiB of the ring between the kernel and each thread
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=2048))]
+    pub(crate) ring_mib: u16,
+    /// The number of threads that decide frames, 1 to 64; the kernel deals frames out by their flow
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) workers: u8,
+    /// Write denied packets as a capture (pcap): the first 512 bytes of one per 20 ms and thread
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
+    /// Become this user once frames are counted; the rules must be readable for it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
+    /// Read the rules anew at SIGHUP alone
+    #[arg(long)]
+    pub(crate) no_watch_file: bool,
+    /// Print a line of counts to standard error every so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) every: Option<u32>,
+    /// The engine that classifies (see `firstmatch engines`)
+    #[arg(long, value_name = "NAME", default_value = engine_names::DEFAULT, value_parser = PossibleValuesParser::new(engine_names::names()))]
+    pub(crate) engine: String,
+    /// Set an option of the engine (see `firstmatch engines --options`); it may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = option)]
+    pub(crate) option: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
+    /// Print the answer as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The number of rules in the summary, those of most packets first
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+    #[command(flatten)]
+    pub(crate) limits: RuleLimits,
+}
+
+/// Frames of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Which {
+    /// Those that come in
+    In,
+    /// Those that come in, and those that this host sends
+    Both,
+}

@@ -1,0 +1,65 @@
+//! Frames, and the interface that they are sent into.
+
+use etherparse::{PacketBuilder, VlanId};
+use firstmatch_live::Interface;
+use firstmatch_live::packet::Socket;
+use rustix::io::Errno;
+
+/// Number of rules of [`rules`].
+pub(crate) const RULES: u16 = 100;
+
+/// Returns rules of which number i decides UDP to port 1000 + i: the even ones permit, the odd ones deny.
+pub(crate) fn rules() -> String {
+    (0..RULES)
+        .map(|rule| format!("{} udp dport {}\n", ["permit", "deny"][usize::from(rule % 2)], 1000 + rule))
+        .collect()
+}
+
+/// Returns a frame that carries `number`, for the rule `number` modulo [`RULES`].
+pub(crate) fn frame(number: u32) -> Vec<u8> {
+    built(number, None)
+}
+
+/// Returns the same frame with a VLAN tag.
+pub(crate) fn tagged(number: u32, vlan: u16) -> Vec<u8> {
+    built(number, Some(vlan))
+}
+
+fn built(number: u32, vlan: Option<u16>) -> Vec<u8> {
+    let (mut out, port) = (Vec::new(), 1000 + (number % u32::from(RULES)) as u16);
+    let ethernet = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+    // The flow differs from frame to frame.
+    let source = [10, (number >> 16) as u8, (number >> 8) as u8, number as u8];
+    let payload = [&number.to_be_bytes()[..], &[0; 14]].concat();
+    match vlan {
+        None => ethernet.ipv4(source, [192, 0, 2, 7], 64).udp(5000, port).write(&mut out, &payload),
+        Some(vlan) => {
+            let tagged = ethernet.single_vlan(VlanId::try_new(vlan).unwrap());
+            tagged.ipv4(source, [192, 0, 2, 7], 64).udp(5000, port).write(&mut out, &payload)
+        }
+    }
+    .unwrap();
+    out
+}
+
+/// Interface that frames are sent out of.
+pub(crate) struct Sender(Socket);
+
+impl Sender {
+    pub(crate) fn new(interface: &str) -> Self {
+        let socket = Socket::open().unwrap();
+        socket.bind(Interface::of_name(interface).unwrap().index(), false).unwrap();
+        Self(socket)
+    }
+
+    /// Sends a frame; where a queue of the kernel is full, again.
+    pub(crate) fn send(&self, frame: &[u8]) {
+        loop {
+            match rustix::net::send(&self.0, frame, rustix::net::SendFlags::empty()) {
+                Ok(sent) => return assert_eq!(sent, frame.len()),
+                Err(Errno::NOBUFS | Errno::AGAIN) => std::thread::yield_now(),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
