@@ -50,7 +50,7 @@ stage_fmt() {
 stage_clippy() {
     if cargo clippy --version >/dev/null 2>&1; then
         CUSTOM_LIBFUZZER_PATH="$PWD/fuzz/libfuzzer.a" cargo clippy --workspace --all-targets --locked \
-            --features firstmatch-fuzz-targets/libfuzzer -- -D warnings
+            --features firstmatch-fuzz-targets/libfuzzer,firstmatch-cli/live -- -D warnings
     else
         missing "clippy is not installed"
     fi
@@ -105,6 +105,30 @@ tests=(--workspace --locked)
 lab() {
     cargo test "${tests[@]}" --quiet --test lab --no-run
     "$built/debug/firstmatch-lab" "$@"
+}
+
+# Live traffic, in network namespaces: as root, and as another user in a namespace of users where that can be had.
+stage_live() {
+    command -v ip >/dev/null || debian iproute2
+    local build=(cargo test "${tests[@]}" --features firstmatch-cli/live --test live)
+    local program folder user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+    if ! unshare -n true 2>/dev/null && ! unshare -Urn true 2>/dev/null; then
+        missing "there are no network namespaces (unshare -n, unshare -Urn)"
+        return
+    fi
+    [ -z "${CI:-}" ] || export REQUIRE_LIVE=1
+    timeout 600 "${build[@]}"
+    if [ "$(id -u)" != 0 ] || ! "${user[@]}" unshare -Urn true 2>/dev/null; then
+        skip "live traffic as a user without rights: there are no namespaces of users"
+        return
+    fi
+    # Copies, because a user without rights may not be let into the folder of this checkout.
+    folder=$(mktemp -d) && chmod 755 "$folder"
+    program=$("${build[@]}" --no-run 2>&1 | sed -n 's/.*tests\/live.*(\(.*\))$/\1/p')
+    cp "$program" "$built/debug/firstmatch" examples/edge.* "$folder"
+    (cd "$folder" && FIRSTMATCH_PROGRAM="$folder/firstmatch" FIRSTMATCH_EXAMPLES="$folder" \
+        timeout 600 "${user[@]}" env -u FIRSTMATCH_SKIPPED "./$(basename "$program")")
+    rm -r "$folder"
 }
 
 # A model of readers, queries and the writer of `live`: every order of what a few threads do.
@@ -215,7 +239,7 @@ stage_captures() {
     cargo test -p firstmatch-net --locked --test net captures
 }
 
-all=(fmt clippy doc deny shell words package aarch64 dpdk test loom readme lab rte_acl capi python report)
+all=(fmt clippy doc deny shell words package aarch64 dpdk test live loom readme lab rte_acl capi python report)
 on_request=(growth fuzz churn beside analyze plane captures spark)
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
 for stage in "${stages[@]}"; do

@@ -4,6 +4,15 @@ use insta::assert_snapshot;
 
 use crate::fixture::Fixture;
 
+/// Without the feature `live`, the command says which one is missing.
+#[cfg(not(feature = "live"))]
+#[test]
+fn watch_names_the_feature_that_is_missing() {
+    let fixture = Fixture::new("no-live");
+    let (code, out, err) = fixture.run(&["watch", "x.rules", "lo"]);
+    assert!((code, &*out) == (2, "") && err.contains("cargo install firstmatch-cli --features live"), "{err}");
+}
+
 #[test]
 fn bad_commands_and_bad_files() {
     let fixture = Fixture::new("bad");
