@@ -71,9 +71,9 @@ pub enum Status {
 /// let mut order = decoder.order().iter();
 /// firewall.worker().classify_batch(&batch, |_, decision| {
 ///     lines[*order.next().expect("a row") as usize] = decision.line.map_or(0, u32::from);
-/// });
+/// })?;
 /// assert_eq!(lines, [1, 0]); // no rule holds the second
-/// # Ok::<(), firstmatch::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Decoder {
@@ -485,7 +485,8 @@ mod tests {
         assert_eq!(decoder.statuses(), [Status::BadAddress]);
         assert_eq!(order, [vec![0], vec![0], vec![]]);
         let mut lines = Vec::new();
-        firewall.worker().classify_batch(&batch, |_, decision| lines.push(decision.line.map_or(0, u32::from)));
+        let decided = firewall.worker().classify_batch(&batch, |_, it| lines.push(it.line.map_or(0, u32::from)));
+        decided.expect("the fields of the rules");
         assert_eq!(lines, [1, 2]);
         decoder.read(&inputs, 1..2, &mut batch);
         assert_eq!(batch.len(), 1);

@@ -166,10 +166,12 @@ impl Packets {
                 let mut collector = Classified::new(form, firewall);
                 collector.begin(batch.len());
                 let mut row = 0;
-                worker.classify_batch(batch, |_, decision| {
-                    collector.decided(row, &decision);
-                    row += 1;
-                });
+                worker
+                    .classify_batch(batch, |_, decision| {
+                        collector.decided(row, &decision);
+                        row += 1;
+                    })
+                    .expect("rules are not reloaded from Python");
                 collector.end(0);
                 let decisions = collector.tasks.pop().map(|(_, columns)| form.batch(columns)).expect("a task");
                 let names = ["verdict", "rule", "line", "outcome"];

@@ -53,8 +53,9 @@ pub(crate) fn packet(py: Python<'_>, firewall: &Firewall, fields: Option<&Bound<
     py.detach(|| {
         worker.classify_batch(&batch, |_, decision| {
             lines.push((decision.verdict, decision.rule, decision.line));
-        });
-    });
+        })
+    })
+    .expect("rules are not reloaded from Python");
     let (verdict, rule, line) = lines[0];
     let why = match (rule, line) {
         (None, _) => "no rule matches".to_owned(),

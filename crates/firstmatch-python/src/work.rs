@@ -20,6 +20,8 @@ use crate::request::{Leaf, Mapping, Origin, Request, range_of};
 pub(crate) const TASK: usize = 65_536;
 /// Number of rows of a table from which on all cores decide it.
 const MANY: usize = 1_000_000;
+/// Reason why batches have the fields of the rules.
+const NOT_RELOADED: &str = "rules are not reloaded from Python";
 /// Number of packets of a lookup.
 const LOOKUP: usize = 256;
 
@@ -376,11 +378,13 @@ impl Queue<'_> {
             collector.undecided(first + row, status);
         }
         let mut order = decoder.order().iter();
-        worker.classify_batch(batch, |_, decision| {
-            if let Some(&row) = order.next() {
-                collector.decided(first + row as usize, &decision);
-            }
-        });
+        worker
+            .classify_batch(batch, |_, decision| {
+                if let Some(&row) = order.next() {
+                    collector.decided(first + row as usize, &decision);
+                }
+            })
+            .expect(NOT_RELOADED);
         true
     }
 }
@@ -413,9 +417,11 @@ fn decide_frames<C: Collect>(
         order.push(first + index);
     }
     let mut order = order.into_iter();
-    worker.classify_batch(batch, |_, decision| {
-        if let Some(row) = order.next() {
-            collector.decided(row, &decision);
-        }
-    });
+    worker
+        .classify_batch(batch, |_, decision| {
+            if let Some(row) = order.next() {
+                collector.decided(row, &decision);
+            }
+        })
+        .expect(NOT_RELOADED);
 }

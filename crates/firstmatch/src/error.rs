@@ -6,6 +6,18 @@ use firstmatch_core::{BuildError, Diagnostic, UpdateError};
 use firstmatch_formats::ParseError;
 use firstmatch_net::wire::NoSource;
 
+/// A batch has other fields than the rules, see [`Worker::classify_batch`](crate::Worker::classify_batch).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherFieldsError;
+
+impl fmt::Display for OtherFieldsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the rules have other fields than the batch")
+    }
+}
+
+impl std::error::Error for OtherFieldsError {}
+
 /// Reason why rules were not taken, built or changed. Nothing is changed if it is returned.
 #[derive(Debug)]
 pub struct Error(Kind);

@@ -124,8 +124,7 @@ impl Firewall {
 
     /// Returns an empty batch for packets, for [`Worker::classify_batch`].
     ///
-    /// After a [reload](Firewall::reload) that changed the fields or the policy, take another one: see
-    /// [`Firewall::shape`].
+    /// After a [reload](Firewall::reload) that changed the fields, a worker refuses older batches: take another one.
     ///
     /// ```
     /// let batch = firstmatch::Firewall::from_text("permit\n")?.batch();
@@ -138,8 +137,8 @@ impl Firewall {
 
     /// Number of reloads so far that changed the fields of rules or the policy.
     ///
-    /// Batches from [`Firewall::batch`] have the fields of their time. A program that fills such batches elsewhere compares
-    /// this number, and takes new batches once it has changed; workers follow by themselves.
+    /// Workers and batches have the fields of their time. Workers of frames follow by themselves. A program that fills
+    /// batches elsewhere compares this number to see that older ones will be refused.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("permit\n")?;

@@ -95,7 +95,7 @@ mod worker;
 
 pub use analyze::Proof;
 pub use builder::{Builder, Rebuilds};
-pub use error::Error;
+pub use error::{Error, OtherFieldsError};
 pub use explain::Explanation;
 pub use firewall::Firewall;
 pub use firstmatch_core::policy::{Basis, Fragments, Policy, Verdict};

@@ -9,6 +9,7 @@ use firstmatch_core::rule::{Action, FieldValues, RuleId};
 use firstmatch_core::{Match, Policy, RecordLayout, Schema, Scratch, ShortRecordError, Verdict};
 use firstmatch_net::wire::{Batch, Headers, LinkType, Outcome, Record};
 
+use crate::error::OtherFieldsError;
 use crate::firewall::Inner;
 
 /// Verdict on a packet, and its reason. All decisions of a batch are of one generation.
@@ -55,26 +56,8 @@ pub struct Worker {
     batch: Batch,
     reader: BatchReader,
     policy: Policy,
-    /// Whether batches come that were filled elsewhere.
-    has_others: bool,
-    /// State of the shape before, for batches that were filled elsewhere.
-    before: Option<Box<Before>>,
     lookups: Lookups,
     decisions: Vec<Decision>,
-}
-
-/// Number of batches of the new shape after which none of the old one is expected any more.
-const LATE: u8 = 64;
-
-/// State of the shape before the last reload.
-#[derive(Debug)]
-struct Before {
-    /// An empty batch.
-    batch: Batch,
-    reader: BatchReader,
-    policy: Policy,
-    /// Number of batches of the new shape since the last one of this.
-    others: u8,
 }
 
 /// State of lookups and of what is counted.
@@ -111,7 +94,7 @@ impl Worker {
         let (shape, view) = (inner.shape(), inner.view());
         let (batch, reader, policy) = (view.batch.clone(), view.handle.reader(), view.policy);
         let inner = Arc::clone(inner);
-        Self { inner, shape, batch, reader, policy, has_others: false, before: None, lookups, decisions: Vec::new() }
+        Self { inner, shape, batch, reader, policy, lookups, decisions: Vec::new() }
     }
 
     /// Takes the fields and the policy of the last [reload](crate::Firewall::reload), and returns whether the fields
@@ -160,11 +143,7 @@ impl Worker {
         if is_other && !any {
             return false;
         }
-        let batch = std::mem::replace(&mut self.batch, view.batch.clone());
-        let reader = std::mem::replace(&mut self.reader, view.handle.reader());
-        let policy = std::mem::replace(&mut self.policy, view.policy);
-        // It keeps the engine of before alive, which takes memory.
-        self.before = self.has_others.then(|| Box::new(Before { batch, reader, policy, others: 0 }));
+        (self.batch, self.reader, self.policy) = (view.batch.clone(), view.handle.reader(), view.policy);
         self.shape = shape;
         is_other
     }
@@ -355,9 +334,6 @@ impl Worker {
     /// the last time, so `each` must not commit changes of these rules itself. The batch stays as it is.
     /// [`Firewall::batch`](crate::Firewall::batch) returns an empty one, but any batch for the same schemas will do.
     ///
-    /// A batch that was begun before a reload with other fields is decided by the rules of before that reload: see
-    /// [`Firewall::shape`](crate::Firewall::shape).
-    ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
     /// let mut batch = firewall.batch();
@@ -365,27 +341,24 @@ impl Worker {
     /// let mut worker = firewall.worker();
     /// worker.classify_batch(&batch, |record, decision| {
     ///     assert_eq!((record.bytes, decision.verdict), (60, firstmatch::Verdict::Deny));
-    /// });
-    /// # Ok::<(), firstmatch::Error>(())
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # Panics
-    /// If the batch has other schemas than the rules now and before the last reload.
+    /// # Errors
+    /// If the batch has other fields than the rules, because it was begun before a reload that changed them
+    /// ([`Firewall::shape`](crate::Firewall::shape)). Nothing is decided then: take another batch, and fill it again.
     #[inline]
-    pub fn classify_batch(&mut self, batch: &Batch, mut each: impl FnMut(&Record, Decision)) {
-        self.has_others = true;
+    pub fn classify_batch(
+        &mut self,
+        batch: &Batch,
+        mut each: impl FnMut(&Record, Decision),
+    ) -> Result<(), OtherFieldsError> {
         self.follow(true);
-        let is_own = has_schemas_of(batch, &self.batch);
-        if let Some(before) = &mut self.before {
-            before.others = if is_own { before.others + 1 } else { 0 };
-            self.before.take_if(|before| before.others == LATE);
+        if !has_schemas_of(batch, &self.batch) {
+            return Err(OtherFieldsError);
         }
-        let Self { reader, policy, before, lookups, .. } = self;
-        let (reader, policy) = match before.as_deref_mut() {
-            _ if is_own => (reader, policy),
-            Some(Before { batch: own, reader, policy, .. }) if has_schemas_of(batch, own) => (reader, policy),
-            _ => panic!("the schemas of the rules"),
-        };
+        let Self { reader, policy, lookups, .. } = self;
         let records = batch.records();
         reader.read(|mut snapshot| {
             lookups.find(batch, &mut snapshot);
@@ -393,6 +366,7 @@ impl Worker {
             decided.for_each(|(record, decision)| each(record, decision));
         });
         lookups.count(records);
+        Ok(())
     }
 
     /// Returns for each schema the scratch of the [engine](crate::Builder::front) that answers before the base, if

@@ -7,7 +7,7 @@ mod export;
 use std::ops::Range;
 
 pub use abi::{ArrowArray, ArrowSchema};
-use firstmatch::{LinkType, Worker};
+use firstmatch::{LinkType, OtherFieldsError, Worker};
 use firstmatch_columns::{BLOCK, Status};
 
 use self::abi::{Array, Copies};
@@ -37,14 +37,21 @@ pub struct ArrowOptionsC {
     pub reserved: u32,
 }
 
-/// Decides rows of fields, adding to `out` in their order.
-fn decide_fields(worker: &mut WorkerValue, fields: &mut Fields<'_>, rows: Range<usize>, out: &mut Columns) {
+/// Decides rows of fields, which `out` has room for.
+///
+/// # Errors
+/// If the rules have other fields since. Nothing is decided or counted then.
+fn decide_fields(
+    worker: &mut WorkerValue,
+    fields: &mut Fields<'_>,
+    rows: Range<usize>,
+    out: &mut Columns,
+) -> Result<(), OtherFieldsError> {
     let (verdict, mark) = numbers::verdict(worker.firewall.policy().unknown);
     let WorkerValue { worker, batch, undecided, .. } = worker;
     let Fields { decoder, inputs } = fields;
-    out.grow(rows.len());
     batch.clear();
-    let mut order = Vec::with_capacity(rows.len());
+    let (mut order, mut outcomes) = (Vec::with_capacity(rows.len()), Vec::new());
     for start in rows.clone().step_by(BLOCK) {
         let block = start..rows.end.min(start + BLOCK);
         decoder.append(inputs, block.clone(), batch);
@@ -53,10 +60,7 @@ fn decide_fields(worker: &mut WorkerValue, fields: &mut Fields<'_>, rows: Range<
             continue;
         }
         for (row, &status) in block.zip(decoder.statuses()) {
-            if let Some(outcome) = outcome_of(status) {
-                undecided.count(outcome);
-                out.set(row, Decision { verdict, mark, rule: 0, line: 0, outcome, value: 0 });
-            }
+            outcomes.extend(outcome_of(status).map(|outcome| (row, outcome)));
         }
     }
     let mut order = order.into_iter();
@@ -64,7 +68,12 @@ fn decide_fields(worker: &mut WorkerValue, fields: &mut Fields<'_>, rows: Range<
         if let Some(row) = order.next() {
             out.set(row, Decision::from(&decision));
         }
-    });
+    })?;
+    for (row, outcome) in outcomes {
+        undecided.count(outcome);
+        out.set(row, Decision { verdict, mark, rule: 0, line: 0, outcome, value: 0 });
+    }
+    Ok(())
 }
 
 /// Returns the number of the outcome of a row that is no row of keys.
@@ -114,7 +123,14 @@ fn decide(worker: &mut WorkerValue, array: &Array<'_>, options: &ArrowOptionsC) 
     } else {
         worker.refresh();
         let mut fields = Fields::new(&worker.column_schemas(), &columns, &copies, family)?;
-        chunks.for_each(|rows| decide_fields(worker, &mut fields, rows, &mut out));
+        for rows in chunks {
+            out.grow(rows.len());
+            while let Err(OtherFieldsError) = decide_fields(worker, &mut fields, rows.clone(), &mut out) {
+                // The rules were reloaded meanwhile, with other fields.
+                worker.refresh();
+                fields = Fields::new(&worker.column_schemas(), &columns, &copies, family)?;
+            }
+        }
     }
     Ok(out)
 }

@@ -9,6 +9,9 @@ use firstmatch_net::wire::{Batch, Record};
 use super::timing::{STRETCH, Streamed, cpu_time};
 use crate::engines;
 
+/// Reason why batches have the fields of the rules.
+const NOT_RELOADED: &str = "this command does not reload rules";
+
 /// Rules in service, and a worker for one thread.
 pub(super) struct Lookups {
     firewall: Firewall,
@@ -42,7 +45,7 @@ impl Lookups {
     /// Decides every packet of a batch, passes on the decisions, and adds the time that this takes.
     pub(super) fn decide(&mut self, batch: &Batch, timing: &mut Streamed, each: impl FnMut(&Record, Decision)) {
         let start = cpu_time();
-        self.worker.classify_batch(batch, each);
+        self.worker.classify_batch(batch, each).expect(NOT_RELOADED);
         timing.add(classified(batch), start);
     }
 
@@ -55,7 +58,8 @@ impl Lookups {
         let times = STRETCH.div_ceil(once);
         let start = cpu_time();
         for _ in 0..times {
-            self.worker.classify_batch(batch, |_, decision| _ = black_box(decision.verdict));
+            let decided = self.worker.classify_batch(batch, |_, decision| _ = black_box(decision.verdict));
+            decided.expect(NOT_RELOADED);
         }
         timing.add(once * times, start);
     }
