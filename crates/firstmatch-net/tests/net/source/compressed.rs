@@ -2,10 +2,12 @@
 
 use std::io::Write;
 
+use firstmatch_net::source::Input;
+use firstmatch_testkit::frames::slow;
 use firstmatch_testkit::rng::Rng;
 use pcap_file::{Endianness, TsResolution};
 
-use super::{frames, gz, packets_of, pcap, read, zst};
+use super::{drain_frames, frames, gz, packets_of, pcap, read, zst};
 
 #[test]
 fn a_damaged_compressed_stream_keeps_what_came_before() {
@@ -87,6 +89,23 @@ fn a_wrong_checksum_is_an_error_after_every_packet() {
             // With one stream inside the other, the fault of the inner one comes through.
             let (got, _, error) = read(&with_checksum("gzip", &file), usize::MAX).expect("opened");
             assert!(got.len() == count && error.is_some(), "{how}: {error:?}");
+        }
+    }
+}
+
+/// Frames of every length, more than a buffer holds, are the packets of the capture, however many are asked for.
+#[test]
+fn frames_span_buffers_of_any_size() {
+    let mut rng = Rng::new(11);
+    let lengths = (0..3000).map(|at| if at % 500 == 77 { 300_000 } else { rng.below(3000) });
+    let frames: Vec<Vec<u8>> = lengths.map(|len| vec![len as u8; len]).collect();
+    let (bytes, _) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames);
+    let expected = packets_of(&frames);
+    for bytes in [&bytes, &zst(&bytes)] {
+        for (least, step) in [(1, 70_000), (64, 4096), (1000, 1 << 20), (100_000, 1 << 20)] {
+            let input = slow(bytes, step).and_then(Input::decompress_aside).and_then(Input::into_capture);
+            let (packets, cut, error) = drain_frames(input.expect("a capture"), least);
+            assert!(packets == expected && cut.is_none() && error.is_none(), "{least} packets, {step} bytes a read");
         }
     }
 }

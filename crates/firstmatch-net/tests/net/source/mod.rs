@@ -583,20 +583,3 @@ fn garbage_never_panics() {
         }
     }
 }
-
-/// Frames of every length, more than a buffer holds, are the packets of the capture, however many are asked for.
-#[test]
-fn frames_span_buffers_of_any_size() {
-    let mut rng = Rng::new(11);
-    let lengths = (0..3000).map(|at| if at % 500 == 77 { 300_000 } else { rng.below(3000) });
-    let frames: Vec<Vec<u8>> = lengths.map(|len| vec![len as u8; len]).collect();
-    let (bytes, _) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames);
-    let expected = packets_of(&frames);
-    for bytes in [&bytes, &zst(&bytes)] {
-        for (least, step) in [(1, 70_000), (64, 4096), (1000, 1 << 20), (100_000, 1 << 20)] {
-            let input = slow(bytes, step).and_then(Input::decompress_aside).and_then(Input::into_capture);
-            let (packets, cut, error) = drain_frames(input.expect("a capture"), least);
-            assert!(packets == expected && cut.is_none() && error.is_none(), "{least} packets, {step} bytes a read");
-        }
-    }
-}
