@@ -15,6 +15,7 @@ names! {
     firstmatch::Builder,
     firstmatch::Error,
     firstmatch::Firewall,
+    firstmatch::OtherFieldsError,
     firstmatch::Update,
     firstmatch::Worker,
     firstmatch::core::Classifier,
