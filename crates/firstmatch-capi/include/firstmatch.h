@@ -268,7 +268,7 @@ typedef struct firstmatch_fault {
     const char *message;
 } firstmatch_fault;
 
-// What a reload did.
+// Result of a reload.
 typedef struct firstmatch_reloaded {
     // Size of this struct in bytes.
     uint32_t size;

@@ -48,7 +48,7 @@ impl FirewallValue {
     }
 }
 
-/// What a reload did.
+/// Result of a reload.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ReloadedC {

@@ -24,7 +24,7 @@ pub enum Input<'a> {
     Columns(Vec<Prepared<'a>>),
 }
 
-/// What can be said about a row before any rule is looked at.
+/// Status of a row before any rule is looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Status {
     /// It is a row of keys.

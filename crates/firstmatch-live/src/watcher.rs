@@ -1,4 +1,4 @@
-//! Which files have changed: by the folders that lead to them, because editors rename files.
+//! Changed files, found by the folders that lead to them, because editors rename files.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -73,7 +73,7 @@ impl Watcher {
     /// # Errors
     /// If the kernel has no room for more watches.
     pub fn new(files: Vec<WatchedFile>) -> io::Result<Self> {
-        // What happened in between is found by the comparison.
+        // The comparison finds changes in between.
         Ok(Self { queue: watch(&files)?, files, due: Some(Instant::now() + SETTLE) })
     }
 
@@ -227,7 +227,7 @@ mod tests {
             folders(&at("y")),
             [at(""), at("one"), at("one"), at("one/two")].map(|path| path.components().collect::<PathBuf>())
         );
-        // Of a path whose end is missing, the last folder that is there.
+        // The last folder that is there, where the end of a path is missing.
         assert_eq!(folders(&at("one/three/four/x")), [at("one")]);
         symlink("loop", at("loop")).expect("a link");
         assert_eq!(folders(&at("loop")).len(), LINKS + 1);

@@ -22,9 +22,9 @@ pub(crate) struct Fault {
     line: u32,
     /// The column, from 1, in characters.
     column: u32,
-    /// What is wrong.
+    /// Fault, in words.
     message: String,
-    /// What was expected, if that can be said.
+    /// Expected text, if that can be said.
     help: Option<String>,
     /// The line as it is written.
     text: String,

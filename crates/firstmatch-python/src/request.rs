@@ -216,7 +216,7 @@ impl Request {
                 tied = Some(preset);
             }
         }
-        // What the caller names need not be found.
+        // Fields that the caller names need no column of a log.
         match tied {
             Some(other) if !FIVE.iter().all(|field| self.is_named(field)) => Err(ColumnError::new_err(format!(
                 "the columns may be those of {} or of {}; say which: preset=\"{}\"",

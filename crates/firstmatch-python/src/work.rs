@@ -195,7 +195,7 @@ impl Work {
         self.threads
     }
 
-    /// Which of packets and bytes the table has.
+    /// Whether the table has packets, and whether it has bytes.
     pub(crate) fn has_weights(&self) -> [bool; 2] {
         self.mapping.weights.each_ref().map(|leaves| !leaves.is_empty())
     }

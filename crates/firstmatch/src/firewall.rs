@@ -24,7 +24,7 @@ pub struct Firewall {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) writer: Arc<Rebuilt>,
-    /// What a reload replaces, with the writer locked.
+    /// View that a reload replaces, with the writer locked.
     view: RwLock<Arc<View>>,
     /// Number of times that fields or policy have changed; written after the view.
     shape: AtomicU64,
@@ -361,7 +361,7 @@ impl Inner {
     /// Replaces the view; `is_other` says that fields or policy differ. The writer is locked meanwhile.
     pub(crate) fn show(&self, view: View, is_other: bool) {
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
-        // Who sees the number also sees the view.
+        // A thread that sees the number also sees the view, because the view is written first.
         self.shape.fetch_add(u64::from(is_other), Ordering::Release);
     }
 

@@ -76,7 +76,7 @@ fn what_is_in_both_files_stays() {
     let done = firewall.reload(moved).expect("good rules");
     assert_eq!((done.generation, done.kept, done.inserted, done.removed), (2, 2, 2, 2));
     let new = ids(&firewall);
-    // Of the two that changed places, one stays.
+    // One of the two rules that changed places stays.
     assert_eq!((new[0], new[3]), (old[2], old[3]));
     let counted = |firewall: &Firewall| firewall.count(old[2]).map(|count| count.packets);
     let before = counted(&firewall);
