@@ -17,9 +17,9 @@ use firstmatch_generate::profile::{FULL_PROFILES, PROFILES};
 
 pub(crate) use analysis::{CheckArgs, DiffArgs, HELD_VALUE, ProveArgs, TestArgs, UNUSED_SET};
 pub(crate) use limits::RuleLimits;
-pub(crate) use live::WatchArgs;
 #[cfg(all(feature = "live", target_os = "linux"))]
 pub(crate) use live::Which;
+pub(crate) use live::{LiveArgs, WatchArgs};
 pub(crate) use system::{System, SystemArgs};
 
 use crate::engine_names;

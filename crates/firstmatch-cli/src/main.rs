@@ -38,9 +38,12 @@ enum End {
     BadAnswer,
     /// The input is bad, and all its faults were shown.
     BadInput,
-    /// The interface that was watched is gone.
+    /// An interface is gone.
     #[cfg(all(feature = "live", target_os = "linux"))]
     Gone,
+    /// A thread has failed; the answer is for the packets before it.
+    #[cfg(all(feature = "live", target_os = "linux"))]
+    Failed,
     /// A signal ended the input; the answer is for the packets before it.
     Stopped(stop::Signal),
 }
@@ -86,6 +89,8 @@ fn exit_code(result: &anyhow::Result<End>) -> u8 {
         Ok(End::BadInput) => 2,
         #[cfg(all(feature = "live", target_os = "linux"))]
         Ok(End::Gone) => 69,
+        #[cfg(all(feature = "live", target_os = "linux"))]
+        Ok(End::Failed) => 70,
         Ok(End::Stopped(signal)) => signal.exit_code(),
         // The reader of the output has closed it.
         Err(error) if is_broken_pipe(error) => 0,

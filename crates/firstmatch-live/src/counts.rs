@@ -1,7 +1,15 @@
 //! Sums of decided packets.
 
+use std::time::Duration;
+
 use firstmatch::core::live::Count;
 use firstmatch::{Basis, Decision, Outcome, Verdict};
+
+use crate::path::Frame;
+
+/// Upper bounds of the classes of [`Batches`], in nanoseconds: 3 µs to 30 ms. The last class has no bound.
+pub const BATCH_BOUNDS: [u64; 9] =
+    [3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000];
 
 /// Packets that a lane has decided, and their bytes on the wire.
 ///
@@ -20,13 +28,40 @@ pub struct Counts {
     pub unfinished: u64,
     /// Samples of denied packets that were dropped, because the writer was behind.
     pub samples_dropped: u64,
+    /// Frames sent on to another interface.
+    pub sent: u64,
+    /// Frames that were to be sent on, and that the kernel has refused.
+    pub unsent: u64,
+    /// Frames sent on without any rule, after a panic of the lane ([`OnPanic::Open`](crate::OnPanic::Open)).
+    pub undecided: u64,
+    /// Times that batches took.
+    pub batches: Batches,
+}
+
+/// Number of batches by the time from their receipt until they were decided and sent on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batches {
+    /// By the classes of [`BATCH_BOUNDS`]; a batch counts in the first class whose bound is not below its time.
+    pub by_time: [u64; BATCH_BOUNDS.len() + 1],
+    /// Sum of all times in nanoseconds.
+    pub nanoseconds: u64,
+}
+
+impl Batches {
+    pub(crate) fn add(&mut self, time: Duration) {
+        let nanoseconds = time.as_nanos() as u64;
+        self.by_time[BATCH_BOUNDS.partition_point(|bound| *bound < nanoseconds)] += 1;
+        self.nanoseconds += nanoseconds;
+    }
 }
 
 impl Counts {
-    /// Counts a packet of `bytes` on the wire.
+    /// Counts a frame.
     #[inline]
-    pub(crate) fn add(&mut self, decision: &Decision, bytes: u32) {
-        let one = Count { packets: 1, bytes: bytes.into() };
+    pub(crate) fn add(&mut self, decision: &Decision, frame: &Frame) {
+        let one = Count { packets: 1, bytes: frame.bytes.into() };
+        self.cut += u64::from(frame.is_cut());
+        self.unfinished += u64::from(frame.is_unfinished);
         add(&mut self.outcomes[decision.outcome.index()], one);
         if decision.basis == Basis::Rule {
             add(&mut self.matched, one);
@@ -50,6 +85,16 @@ impl Counts {
         self.cut += other.cut;
         self.unfinished += other.unfinished;
         self.samples_dropped += other.samples_dropped;
+        self.sent += other.sent;
+        self.unsent += other.unsent;
+        self.undecided += other.undecided;
+        self.batches.by_time.iter_mut().zip(other.batches.by_time).for_each(|(count, more)| *count += more);
+        self.batches.nanoseconds += other.batches.nanoseconds;
+    }
+
+    /// Returns the frames that the lane has taken from its ring.
+    pub fn taken(&self) -> u64 {
+        self.all().packets + self.undecided
     }
 
     /// Returns all packets.

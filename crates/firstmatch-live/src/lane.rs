@@ -1,43 +1,55 @@
-//! One lane: frames from a ring, decided and counted on a thread of its own.
+//! One lane: frames of a path, decided and counted on a thread of its own.
 
 use std::io::{self, PipeReader};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use firstmatch::{LinkType, Verdict, Worker};
+use firstmatch::{Decision, LinkType, Verdict, Worker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::Counts;
 use crate::capture::{Sample, Sampler};
-use crate::packet::{Block, Frame, Ring};
+use crate::path::{Frame, Path};
 
-/// Maximum number of packets that are decided at once.
-const BATCH: usize = 256;
 /// Maximum time for emptying the ring at the end.
 const DRAIN: Duration = Duration::from_secs(1);
 /// Time between two looks at a ring that is being emptied.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Ring and worker of one thread.
+/// Effect of a panic on a lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnPanic {
+    /// The lane ends, and the frames that were being decided are not sent on.
+    #[default]
+    Close,
+    /// These frames and all later ones of the lane are sent on without any rule.
+    Open,
+}
+
+/// Path and worker of one thread.
 #[derive(Debug)]
-pub(crate) struct Lane {
-    ring: Ring,
+pub(crate) struct Lane<P> {
+    path: P,
     work: Work,
 }
 
-/// Parts of a lane that a block of frames is given to.
+/// Parts of a lane that decide frames.
 #[derive(Debug)]
 struct Work {
     worker: Worker,
     counts: Arc<Mutex<Counts>>,
     sampler: Option<Sampler>,
+    on_panic: OnPanic,
+    /// Whether frames pass without rules, after a panic.
+    has_failed: bool,
 }
 
-impl Lane {
-    pub(crate) fn new(ring: Ring, worker: Worker, sampler: Option<Sampler>) -> Self {
-        Self { ring, work: Work { worker, counts: Arc::default(), sampler } }
+impl<P: Path> Lane<P> {
+    pub(crate) fn new(path: P, worker: Worker, sampler: Option<Sampler>, on_panic: OnPanic) -> Self {
+        Self { path, work: Work { worker, counts: Arc::default(), sampler, on_panic, has_failed: false } }
     }
 
     /// Returns the counts, which the lane changes once a batch.
@@ -51,10 +63,11 @@ impl Lane {
     /// If a system call fails.
     pub(crate) fn run(mut self, stop: &PipeReader) -> io::Result<()> {
         loop {
-            while let Some(block) = self.ring.take() {
-                self.work.decide(&block);
+            while self.path.take() {
+                self.work.decide(&mut self.path);
             }
-            let mut ready = [PollFd::new(self.ring.socket(), PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+            let mut ready =
+                [PollFd::from_borrowed_fd(self.path.ready(), PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
             match poll(&mut ready, None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -64,7 +77,7 @@ impl Lane {
             }
             if ready[0].revents().contains(PollFlags::ERR) {
                 // The interface went down or is gone. Asking for the error takes it, and the socket stays valid.
-                let _news = rustix::net::sockopt::socket_error(self.ring.socket())?;
+                let _news = rustix::net::sockopt::socket_error(self.path.ready())?;
             }
         }
     }
@@ -73,21 +86,21 @@ impl Lane {
     ///
     /// The kernel hands over a block that is not full after some milliseconds, so that all of them come.
     fn drain(mut self) -> io::Result<()> {
-        self.ring.stop()?;
+        self.path.stop()?;
         // A frame that had passed the filter already, on another processor, is counted a moment later.
         thread::sleep(LOOK);
-        let until = Instant::now() + DRAIN;
+        let (meter, until) = (self.path.meter(), Instant::now() + DRAIN);
         loop {
-            while let Some(block) = self.ring.take() {
-                self.work.decide(&block);
+            while self.path.take() {
+                self.work.decide(&mut self.path);
             }
-            let statistics = self.ring.meter().statistics()?;
-            let decided = lock(&self.work.counts).all().packets;
-            if decided + statistics.lost >= statistics.received || Instant::now() >= until {
+            let statistics = meter.statistics()?;
+            let taken = lock(&self.work.counts).taken();
+            if taken + statistics.lost >= statistics.received || Instant::now() >= until {
                 return Ok(());
             }
             let wait = Timespec::try_from(LOOK).map_err(io::Error::other)?;
-            match poll(&mut [PollFd::new(self.ring.socket(), PollFlags::IN)], Some(&wait)) {
+            match poll(&mut [PollFd::from_borrowed_fd(self.path.ready(), PollFlags::IN)], Some(&wait)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -96,39 +109,65 @@ impl Lane {
 }
 
 impl Work {
-    /// Decides the frames of a block, and counts them.
-    fn decide(&mut self, block: &Block<'_>) {
-        for frames in block.frames.chunks(BATCH) {
-            let cut = frames.iter().filter(|frame| frame.is_cut()).count();
-            if cut == 0 {
-                self.worker.push_all(LinkType::Ethernet, frames.iter().map(|frame| block.bytes(frame)));
-            } else {
-                for frame in frames {
-                    self.worker.push_cut(LinkType::Ethernet, block.bytes(frame), frame.bytes);
-                }
+    /// Decides the frames that were taken, counts them, and gives them back.
+    fn decide(&mut self, path: &mut impl Path) {
+        let start = Instant::now();
+        let (worker, taken) = (&mut self.worker, &*path);
+        let decided = match self.on_panic {
+            OnPanic::Close => Some(classify(worker, taken)),
+            OnPanic::Open if self.has_failed => None,
+            // After a panic the worker is left alone.
+            OnPanic::Open => unless_panic(|| classify(worker, taken)),
+        };
+        let sent = match decided {
+            None => {
+                self.has_failed = true;
+                lock(&self.counts).undecided += path.frames().len() as u64;
+                path.finish(|_, _| true)
             }
-            let decisions = self.worker.classify();
-            let mut counts = lock(&self.counts);
-            counts.cut += cut as u64;
-            for (frame, decision) in frames.iter().zip(decisions) {
-                counts.add(decision, frame.bytes);
-                counts.unfinished += u64::from(frame.is_unfinished);
-                if decision.verdict == Verdict::Deny
-                    && let Some(sampler) = &mut self.sampler
-                    && sampler.is_due(frame.time)
-                {
-                    counts.samples_dropped += u64::from(!sampler.offer(sample(block, frame)));
+            Some(decisions) => {
+                let mut counts = lock(&self.counts);
+                for (frame, decision) in path.frames().iter().zip(decisions) {
+                    counts.add(decision, frame);
+                    if decision.verdict == Verdict::Deny
+                        && let Some(sampler) = &mut self.sampler
+                        && sampler.is_due(frame.time)
+                    {
+                        let sample = Sample::new(frame.time, path.bytes(frame), frame.bytes);
+                        counts.samples_dropped += u64::from(!sampler.offer(sample));
+                    }
                 }
+                drop(counts);
+                // A frame of which a part is missing is never sent on.
+                path.finish(|at, frame| decisions[at].verdict != Verdict::Deny && !frame.is_cut())
             }
-        }
+        };
+        let mut counts = lock(&self.counts);
+        counts.sent += sent.sent;
+        counts.unsent += sent.lost;
+        counts.batches.add(start.elapsed());
     }
 }
 
-fn sample(block: &Block<'_>, frame: &Frame) -> Sample {
-    Sample::new(frame.time, block.bytes(frame), frame.bytes)
+/// Decides the frames that were taken.
+fn classify<'w>(worker: &'w mut Worker, path: &impl Path) -> &'w [Decision] {
+    let frames = path.frames();
+    if frames.iter().any(Frame::is_cut) {
+        for frame in frames {
+            worker.push_cut(LinkType::Ethernet, path.bytes(frame), frame.bytes);
+        }
+    } else {
+        worker.push_all(LinkType::Ethernet, frames.iter().map(|frame| path.bytes(frame)));
+    }
+    worker.classify()
 }
 
-/// Locks counts, even after a panic of their lane, which ends the lane anyway.
+/// Returns the result, unless `work` panics. It must leave alone what it may have left half done.
+fn unless_panic<R>(work: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(work)).ok()
+}
+
+/// Locks counts, even after a panic of their lane.
 pub(crate) fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,7 @@
-//! All lanes of an interface: their start and their end.
+//! All lanes of a command: their start and their end.
 
+use std::any::Any;
+use std::fmt;
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
@@ -9,46 +11,89 @@ use firstmatch::Firewall;
 
 use crate::Counts;
 use crate::capture::Sampler;
-use crate::lane::{Lane, lock};
-use crate::packet::{Meter, Ring, Statistics};
+use crate::lane::{Lane, OnPanic, lock};
+use crate::path::{Meter, Path, Statistics};
 
-/// Threads that decide the frames of an interface, each with a ring and a worker of its own.
+/// Threads that decide frames, each with a path and a worker of its own.
 #[derive(Debug)]
 pub struct Lanes {
     threads: Vec<JoinHandle<io::Result<()>>>,
-    shared: Vec<(Arc<Meter>, Arc<Mutex<Counts>>)>,
+    states: Vec<LaneState>,
     /// Closed to end the lanes.
     stop: PipeWriter,
     ended: PipeReader,
 }
 
+/// Counts of a running lane, for other threads.
+#[derive(Clone)]
+pub struct LaneState {
+    /// Name of the interface that frames come from.
+    pub interface: String,
+    /// Number of the lane among those of its interface, from 0.
+    pub worker: usize,
+    counts: Arc<Mutex<Counts>>,
+    meter: Arc<dyn Meter>,
+}
+
+/// Reason for the end of a lane that nobody has stopped.
+#[derive(Debug)]
+pub enum Failure {
+    /// A system call failed.
+    System(io::Error),
+    /// The lane panicked, with this text.
+    Panic(String),
+}
+
+/// Sums of all lanes at their end.
+#[derive(Debug, Default)]
+pub struct Finished {
+    /// Frames decided.
+    pub counts: Counts,
+    /// Frames received and lost.
+    pub statistics: Statistics,
+    /// Failure of the first lane that has failed.
+    pub failure: Option<Failure>,
+}
+
 impl Lanes {
-    /// Starts a lane for each ring, and lets frames in. Denied packets are sampled for `sampler`, if there is one.
+    /// Starts a lane for each path, and lets frames in. Denied packets are sampled for `sampler`, if there is one.
     ///
     /// # Errors
     /// If a thread cannot be started, or a system call fails.
-    pub fn start(rings: Vec<Ring>, firewall: &Firewall, sampler: Option<&Sampler>) -> io::Result<Self> {
+    pub fn start<P: Path>(
+        paths: Vec<P>,
+        firewall: &Firewall,
+        sampler: Option<&Sampler>,
+        on_panic: OnPanic,
+    ) -> io::Result<Self> {
         let ((stopped, stop), (ended, end)) = (io::pipe()?, io::pipe()?);
-        let mut lanes = Self { threads: Vec::new(), shared: Vec::new(), stop, ended };
-        rings.iter().try_for_each(Ring::start)?;
-        for (number, ring) in rings.into_iter().enumerate() {
-            let meter = ring.meter();
-            let lane = Lane::new(ring, firewall.worker(), sampler.cloned());
-            lanes.shared.push((meter, lane.counts()));
+        let mut lanes = Self { threads: Vec::new(), states: Vec::new(), stop, ended };
+        paths.iter().try_for_each(Path::start)?;
+        for path in paths {
+            let (interface, meter) = (path.interface().to_owned(), path.meter());
+            let worker = lanes.states.iter().filter(|state| state.interface == interface).count();
+            let name = format!("{interface} {worker}");
+            let lane = Lane::new(path, firewall.worker(), sampler.cloned(), on_panic);
+            lanes.states.push(LaneState { interface, worker, counts: lane.counts(), meter });
             let (stopped, end) = (stopped.try_clone()?, End(end.try_clone()?));
             let run = move || {
                 let _end = end;
                 lane.run(&stopped)
             };
-            lanes.threads.push(thread::Builder::new().name(format!("lane {number}")).spawn(run)?);
+            lanes.threads.push(thread::Builder::new().name(name).spawn(run)?);
         }
         Ok(lanes)
+    }
+
+    /// Returns a reader of the counts of each lane.
+    pub fn states(&self) -> &[LaneState] {
+        &self.states
     }
 
     /// Returns the packets decided so far, by all lanes.
     pub fn counts(&self) -> Counts {
         let mut all = Counts::default();
-        self.shared.iter().for_each(|(_, counts)| all.add_all(&lock(counts)));
+        self.states.iter().for_each(|state| all.add_all(&lock(&state.counts)));
         all
     }
 
@@ -60,8 +105,8 @@ impl Lanes {
     /// If the system call fails.
     pub fn statistics(&self) -> io::Result<Statistics> {
         let mut all = Statistics::default();
-        for (meter, _) in &self.shared {
-            all.add(meter.statistics()?);
+        for state in &self.states {
+            all.add(state.statistics()?);
         }
         Ok(all)
     }
@@ -74,23 +119,63 @@ impl Lanes {
     /// Keeps new frames out, waits until those in the rings are decided, for a second at most, and returns all counts.
     ///
     /// # Errors
-    /// If a lane has failed.
-    ///
-    /// # Panics
-    /// If a lane has panicked.
-    pub fn finish(self) -> io::Result<(Counts, Statistics)> {
-        let Self { threads, shared, stop, ended: _ } = self;
+    /// If the system call for the last counts fails.
+    pub fn finish(self) -> io::Result<Finished> {
+        let Self { threads, states, stop, ended: _ } = self;
         drop(stop);
+        let mut finished = Finished::default();
         for thread in threads {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            let failure = match thread.join() {
+                Ok(result) => result.err().map(Failure::System),
+                Err(panic) => Some(Failure::Panic(text(&*panic))),
+            };
+            finished.failure = finished.failure.or(failure);
         }
-        let (mut counts, mut statistics) = (Counts::default(), Statistics::default());
-        for (meter, of_lane) in &shared {
-            statistics.add(meter.statistics()?);
-            counts.add_all(&lock(of_lane));
+        for state in &states {
+            finished.statistics.add(state.statistics()?);
+            finished.counts.add_all(&lock(&state.counts));
         }
-        Ok((counts, statistics))
+        Ok(finished)
     }
+}
+
+impl LaneState {
+    /// Returns the packets decided so far.
+    pub fn counts(&self) -> Counts {
+        lock(&self.counts).clone()
+    }
+
+    /// Returns the frames received and lost so far.
+    ///
+    /// # Errors
+    /// If the system call fails.
+    pub fn statistics(&self) -> io::Result<Statistics> {
+        self.meter.statistics()
+    }
+}
+
+impl fmt::Debug for LaneState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LaneState")
+            .field("interface", &self.interface)
+            .field("worker", &self.worker)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System(error) => write!(f, "{error}"),
+            Self::Panic(text) => write!(f, "a thread has panicked: {text}"),
+        }
+    }
+}
+
+/// Returns the text of a panic.
+fn text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a text".to_owned())
 }
 
 /// Says that a thread has ended, even by a panic.

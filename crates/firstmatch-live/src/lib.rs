@@ -1,8 +1,9 @@
 //! Live traffic: a copy of an interface's frames, and the decisions of rules on them. Linux alone.
 //!
 //! - [`Interface`]: an interface by its name, and whether it is up or gone.
-//! - [`packet`]: sockets and receive rings of AF_PACKET.
-//! - [`Lanes`]: threads that each take frames from a ring and decide them; [`Counts`] sums up what they did.
+//! - [`path`]: where frames come from, and where they go.
+//! - [`packet`]: sockets and receive rings of AF_PACKET, which are paths.
+//! - [`Lanes`]: threads that each take frames from a path and decide them; [`Counts`] sums up what they did.
 //! - [`Watcher`]: which files have changed.
 //! - [`capture`]: samples of denied packets, written as a capture.
 //! - [`become_user`]: giving up the user root.
@@ -10,16 +11,16 @@
 //! ```no_run
 //! use firstmatch::Firewall;
 //! use firstmatch_live::packet::{Ring, RingConfig};
-//! use firstmatch_live::{Interface, Lanes};
+//! use firstmatch_live::{Interface, Lanes, OnPanic};
 //!
 //! # fn main() -> std::io::Result<()> {
 //! let firewall = Firewall::builder().counters(true).build("deny tcp dport 23\npermit\n").expect("two rules");
 //! let interface = Interface::of_name("eth0")?;
 //! let rings = Ring::open(&interface, &RingConfig::default())?;
-//! let lanes = Lanes::start(rings, &firewall, None)?;
+//! let lanes = Lanes::start(rings, &firewall, None, OnPanic::Close)?;
 //! std::thread::sleep(std::time::Duration::from_secs(1));
-//! let (counts, losses) = lanes.finish()?;
-//! assert_eq!(losses.received, counts.all().packets + losses.lost);
+//! let finished = lanes.finish()?;
+//! assert_eq!(finished.statistics.received, finished.counts.all().packets + finished.statistics.lost);
 //! # Ok(())
 //! # }
 //! ```
@@ -32,11 +33,13 @@ mod lane;
 mod lanes;
 mod link;
 pub mod packet;
+pub mod path;
 mod user;
 mod watcher;
 
-pub use counts::Counts;
-pub use lanes::Lanes;
+pub use counts::{BATCH_BOUNDS, Batches, Counts};
+pub use lane::OnPanic;
+pub use lanes::{Failure, Finished, LaneState, Lanes};
 pub use link::Interface;
 pub use user::become_user;
 pub use watcher::{WatchedFile, Watcher};

@@ -10,8 +10,8 @@ use crate::engine_names;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct WatchArgs {
-    /// The rules, as for `classify`; they are read anew at SIGHUP, and when the file or one that it includes changes
-    pub(crate) rules: PathBuf,
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
     /// The interface, of Ethernet
     pub(crate) interface: String,
     /// The frames that are counted: those that come in, before this host's own filter, or also those that it sends, which
@@ -21,16 +21,23 @@ pub(crate) struct WatchArgs {
     /// Leave out frames for other hosts, which a mirror port has
     #[arg(long)]
     pub(crate) no_promiscuous: bool,
+}
+
+/// Options of all commands on live traffic.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LiveArgs {
+    /// The rules, as for `classify`; they are read anew at SIGHUP, and when the file or one that it includes changes
+    pub(crate) rules: PathBuf,
     /// The size in MiB of the ring between the kernel and each thread
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=2048))]
     pub(crate) ring_mib: u16,
-    /// The number of threads that decide frames, 1 to 64; the kernel deals frames out by their flow
+    /// The number of threads that decide the frames of an interface, 1 to 64; the kernel deals frames out by their flow
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) workers: u8,
     /// Write denied packets as a capture (pcap): the first 512 bytes of one per 20 ms and thread
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
-    /// Become this user once frames are counted; the rules must be readable for it
+    /// Become this user once frames are taken; the rules must be readable for it
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
     /// Read the rules anew at SIGHUP alone

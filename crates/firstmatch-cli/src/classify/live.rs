@@ -1,4 +1,4 @@
-//! The answer of `firstmatch watch`, in the form in which `classify` gives its own.
+//! The answer of the commands on live traffic, in the form in which `classify` gives its own.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -8,14 +8,14 @@ use firstmatch::{Firewall, RuleId};
 use firstmatch_core::live;
 use firstmatch_core::rule::Rule;
 use firstmatch_live::Counts;
-use firstmatch_live::packet::Statistics;
+use firstmatch_live::path::Statistics;
 use firstmatch_net::wire::Outcome;
 use serde::Serialize;
 
 use super::report::{EngineStats, Report, RuleHits, Timing};
 use super::summary;
 use super::tally::Count;
-use crate::args::WatchArgs;
+use crate::args::LiveArgs;
 use crate::diagnostics;
 use crate::format::{BOLD, DIM, counted, thousands};
 use crate::rules::Loaded;
@@ -56,7 +56,9 @@ pub(crate) struct Reloads {
 
 /// Frames of an interface, and the rules at the end.
 pub(crate) struct Watched<'a> {
-    pub(crate) args: &'a WatchArgs,
+    pub(crate) args: &'a LiveArgs,
+    /// Name of the interface.
+    pub(crate) input: String,
     pub(crate) loaded: &'a Loaded,
     pub(crate) firewall: &'a Firewall,
     /// Rules in service, each with its id there and as it is in the file.
@@ -102,7 +104,7 @@ impl Watched<'_> {
         let report = Report {
             engine: args.engine.clone(),
             rules_file: loaded.name.clone(),
-            input: args.interface.clone(),
+            input: self.input.clone(),
             files: Vec::new(),
             rules: loaded.file.rules.len(),
             packets: all.packets,

@@ -1,6 +1,8 @@
 //! Commands that read live traffic, behind the feature `live`.
 
 #[cfg(all(feature = "live", target_os = "linux"))]
+mod control;
+#[cfg(all(feature = "live", target_os = "linux"))]
 mod rules_file;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod watch;

@@ -9,7 +9,7 @@ use firstmatch::{Firewall, RuleId};
 use firstmatch_core::rule::Rule;
 use firstmatch_live::WatchedFile;
 
-use crate::args::WatchArgs;
+use crate::args::LiveArgs;
 use crate::classify::Reloads;
 use crate::format::counted;
 use crate::rules::Loaded;
@@ -28,7 +28,7 @@ pub(super) struct RulesFile {
 
 impl RulesFile {
     /// Reads the rules and builds their engine; `None` if they have faults, which are then shown.
-    pub(super) fn open(args: &WatchArgs) -> anyhow::Result<Option<Self>> {
+    pub(super) fn open(args: &LiveArgs) -> anyhow::Result<Option<Self>> {
         let engine = engines::named(&args.engine).ok_or_else(|| anyhow!("there is no engine {}", args.engine))?;
         let settings = engines::settings(engine, &args.choice, &args.option)?;
         let noted = RefCell::new(vec![WatchedFile::now(&args.rules)]);

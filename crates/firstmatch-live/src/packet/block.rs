@@ -1,9 +1,10 @@
 //! Frames in a block of a receive ring.
 
 use std::mem::offset_of;
-use std::ops::Range;
 
 use libc::{tpacket_block_desc, tpacket_hdr_v1, tpacket_hdr_variant1, tpacket3_hdr};
+
+use crate::path::Frame;
 
 /// Offset of the header of the first version within a block's own.
 const HEADER: usize = offset_of!(tpacket_block_desc, hdr);
@@ -15,26 +16,6 @@ const TAG: usize = 4;
 const ADDRESSES: usize = 12;
 /// Type of a VLAN tag where the kernel states none.
 const TAG_TYPE: u16 = 0x8100;
-
-/// Place of a frame in its block.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
-    /// Bytes of the block that are the frame, or the part of it that was captured.
-    pub range: Range<usize>,
-    /// Length on the wire in bytes.
-    pub bytes: u32,
-    /// Whether the sender has left the checksum to the network card.
-    pub is_unfinished: bool,
-    /// Time of receipt: seconds since 1970 and nanoseconds.
-    pub time: (u32, u32),
-}
-
-impl Frame {
-    /// Whether a part of the frame was not captured.
-    pub fn is_cut(&self) -> bool {
-        self.range.len() < self.bytes as usize
-    }
-}
 
 /// Finds the frames of a block, and puts the VLAN tags that the kernel took out of them back.
 ///

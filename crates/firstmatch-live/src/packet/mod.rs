@@ -1,10 +1,10 @@
 //! AF_PACKET: sockets, and rings of received frames that kernel and program share.
 
 mod block;
+mod memory;
 mod ring;
 mod socket;
 
-pub use block::Frame;
-pub use ring::{Block, Direction, Meter, Ring, RingConfig};
+pub use ring::{Direction, Ring, RingConfig};
+pub use socket::Socket;
 pub(crate) use socket::flags_of;
-pub use socket::{Socket, Statistics};

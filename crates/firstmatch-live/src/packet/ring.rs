@@ -1,16 +1,21 @@
 //! A receive ring of TPACKET_V3: blocks of frames that the kernel fills and this program empties.
+//!
+//! It is right for counting, because the kernel hands over many frames at once, and wrong for sending on, because they
+//! come late.
 #![expect(unsafe_code, reason = "memory that is shared with the kernel")]
 
 use std::ffi::c_int;
-use std::os::fd::AsRawFd;
-use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::{io, slice};
 
-use super::block::{self, Frame, STATUS};
-use super::socket::{KeptOut, Socket, Statistics};
+use super::block::{self, STATUS};
+use super::memory::Memory;
+use super::socket::{KeptOut, Socket};
 use crate::Interface;
+use crate::path::{BATCH, Frame, Meter, Path, Sent, Statistics};
 
 /// Bytes of a block.
 const BLOCK: usize = 256 << 10;
@@ -49,35 +54,34 @@ impl Default for RingConfig {
     }
 }
 
-/// Receive ring of an interface.
+/// Receive ring of an interface, which leads nowhere: frames are copies, and what is decided on them changes nothing.
 ///
 /// # Invariants
 /// - `next` is below the number of blocks.
 /// - A block whose status has the bit TP_STATUS_USER belongs to this program, and the kernel leaves it alone until the
-///   status is 0 again. [`Ring::take`] reads the status first, and [`Block`] writes it last.
+///   status is 0 again. `Path::take` reads the status first, and writes it after the last frame was finished. While
+///   `is_held`, the block before `next` belongs to this program.
+/// - The ranges of `frames` are within that block.
 #[derive(Debug)]
 pub struct Ring {
-    meter: Arc<Meter>,
+    name: String,
+    meter: Arc<SocketMeter>,
     memory: Memory,
     /// Frames that are kept out after the start.
     kept_out: KeptOut,
     next: usize,
+    is_held: bool,
+    /// Frames of the block that is held.
     frames: Vec<Frame>,
+    /// Places of the frames that are taken and not finished.
+    taken: Range<usize>,
 }
 
-/// Socket of a ring with its counts so far, which other threads may read.
+/// Socket of a ring with its counts so far.
 #[derive(Debug)]
-pub struct Meter {
-    socket: Socket,
+pub(super) struct SocketMeter {
+    pub(super) socket: Socket,
     all: Mutex<Statistics>,
-}
-
-/// Block of frames, which goes back to the kernel when it is dropped.
-#[derive(Debug)]
-pub struct Block<'r> {
-    bytes: &'r mut [u8],
-    /// Frames of the block, in order of receipt.
-    pub frames: &'r [Frame],
 }
 
 impl Ring {
@@ -133,114 +137,115 @@ impl Ring {
             };
             socket.set(packet, libc::PACKET_ADD_MEMBERSHIP, &request)?;
         }
-        let meter = Arc::new(Meter { socket, all: Mutex::default() });
+        let meter = Arc::new(SocketMeter::new(socket));
         let is_grouped = config.rings > 1;
         let kept_out = if is_grouped && config.direction == Direction::In { KeptOut::Outgoing } else { KeptOut::None };
-        Ok(Self { meter, memory, kept_out, next: 0, frames: Vec::new() })
+        let name = interface.name().to_owned();
+        Ok(Self { name, meter, memory, kept_out, next: 0, is_held: false, frames: Vec::new(), taken: 0..0 })
     }
 
-    /// Lets frames in.
-    ///
-    /// # Errors
-    /// If the system call fails.
-    pub fn start(&self) -> io::Result<()> {
-        self.socket().keep_out(self.kept_out)
-    }
-
-    /// Lets no more frames in. Those in the ring stay there.
-    ///
-    /// # Errors
-    /// If the system call fails.
-    pub fn stop(&self) -> io::Result<()> {
-        self.socket().keep_out(KeptOut::All)
-    }
-
-    /// Returns the socket, which is readable while a block is ready.
-    pub fn socket(&self) -> &Socket {
+    fn socket(&self) -> &Socket {
         &self.meter.socket
     }
 
-    /// Returns the counts of the ring, which other threads may read.
-    pub fn meter(&self) -> Arc<Meter> {
-        Arc::clone(&self.meter)
+    /// Takes the next block, if the kernel has handed it over.
+    fn hold(&mut self) -> bool {
+        let start = self.next * BLOCK;
+        if self.memory.word(start + STATUS).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+            return false;
+        }
+        self.next = (self.next + 1) % (self.memory.size() / BLOCK);
+        self.is_held = true;
+        // SAFETY: the block is ours by its status, and the ring is borrowed as mutable, so there is no slice of it.
+        let bytes = unsafe { self.memory.bytes_mut(start..start + BLOCK) };
+        block::find(bytes, &mut self.frames);
+        for frame in &mut self.frames {
+            frame.range = frame.range.start + start..frame.range.end + start;
+        }
+        true
     }
 
-    /// Takes the next block, if the kernel has handed it over.
-    pub fn take(&mut self) -> Option<Block<'_>> {
-        let start = self.next * BLOCK;
-        if self.memory.status(start).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
-            return None;
+    /// Returns the bytes of the block before `next`.
+    fn held(&self) -> Range<usize> {
+        let blocks = self.memory.size() / BLOCK;
+        let start = (self.next + blocks - 1) % blocks * BLOCK;
+        start..start + BLOCK
+    }
+
+    /// Gives the block back to the kernel, if there is one.
+    fn release(&mut self) {
+        if std::mem::take(&mut self.is_held) {
+            let word = self.held().start + STATUS;
+            self.memory.word(word).store(libc::TP_STATUS_KERNEL, Ordering::Release);
         }
-        self.next = (self.next + 1) % (self.memory.size / BLOCK);
-        // SAFETY: the block is within the memory, and ours by its status. The borrow of the ring ends with the block, so
-        // there is one such slice at a time.
-        let bytes = unsafe { slice::from_raw_parts_mut(self.memory.at.as_ptr().add(start), BLOCK) };
-        block::find(bytes, &mut self.frames);
-        Some(Block { bytes, frames: &self.frames })
+        self.frames.clear();
+        self.taken = 0..0;
     }
 }
 
-impl Meter {
-    /// Returns all counts so far.
-    ///
-    /// # Errors
-    /// If the system call fails.
-    pub fn statistics(&self) -> io::Result<Statistics> {
+impl Path for Ring {
+    fn interface(&self) -> &str {
+        &self.name
+    }
+
+    fn start(&self) -> io::Result<()> {
+        self.socket().keep_out(self.kept_out)
+    }
+
+    fn stop(&self) -> io::Result<()> {
+        self.socket().keep_out(KeptOut::All)
+    }
+
+    fn ready(&self) -> BorrowedFd<'_> {
+        self.socket().as_fd()
+    }
+
+    fn take(&mut self) -> bool {
+        while self.taken.end == self.frames.len() {
+            self.release();
+            if !self.hold() {
+                return false;
+            }
+        }
+        self.taken = self.taken.end..self.frames.len().min(self.taken.end + BATCH);
+        true
+    }
+
+    fn frames(&self) -> &[Frame] {
+        &self.frames[self.taken.clone()]
+    }
+
+    fn bytes(&self, frame: &Frame) -> &[u8] {
+        let Range { start, end } = frame.range;
+        let block = self.held();
+        assert!(self.is_held && block.start <= start && end <= block.end, "a frame of another block");
+        // SAFETY: the block is ours until it is released, which takes the ring as mutable. Its word is touched there alone.
+        unsafe { self.memory.bytes(start..end) }
+    }
+
+    fn finish(&mut self, _: impl FnMut(usize, &Frame) -> bool) -> Sent {
+        self.taken = self.taken.end..self.taken.end;
+        if self.taken.end == self.frames.len() {
+            self.release();
+        }
+        Sent::default()
+    }
+
+    fn meter(&self) -> Arc<dyn Meter> {
+        Arc::clone(&self.meter) as Arc<dyn Meter>
+    }
+}
+
+impl SocketMeter {
+    pub(super) fn new(socket: Socket) -> Self {
+        Self { socket, all: Mutex::default() }
+    }
+}
+
+impl Meter for SocketMeter {
+    fn statistics(&self) -> io::Result<Statistics> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.add(self.socket.take_statistics()?);
         Ok(*all)
-    }
-}
-
-impl Block<'_> {
-    /// Returns the bytes of a frame of this block.
-    pub fn bytes(&self, frame: &Frame) -> &[u8] {
-        &self.bytes[frame.range.clone()]
-    }
-}
-
-impl Drop for Block<'_> {
-    fn drop(&mut self) {
-        let status = (&raw mut self.bytes[STATUS]).cast::<AtomicU32>();
-        // SAFETY: blocks begin at pages, so the word is aligned. The slice is not used after this.
-        unsafe { &*status }.store(libc::TP_STATUS_KERNEL, Ordering::Release);
-    }
-}
-
-/// Memory of a ring, mapped until it is dropped.
-#[derive(Debug)]
-struct Memory {
-    at: NonNull<u8>,
-    size: usize,
-}
-
-// SAFETY: the memory belongs to no thread.
-unsafe impl Send for Memory {}
-
-impl Memory {
-    fn map(socket: &Socket, size: usize) -> io::Result<Self> {
-        use std::os::fd::AsFd;
-        let (access, fd) = (libc::PROT_READ | libc::PROT_WRITE, socket.as_fd().as_raw_fd());
-        // SAFETY: the kernel chooses the place, so nothing is replaced.
-        let at = unsafe { libc::mmap(ptr::null_mut(), size, access, libc::MAP_SHARED, fd, 0) };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let at = NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { at, size })
-    }
-
-    /// Returns the status of the block that begins at an offset.
-    fn status(&self, start: usize) -> &AtomicU32 {
-        // SAFETY: blocks begin at pages, so the word is aligned, and it is within the memory. No slice of the block is
-        // alive, because `Ring::take` borrows the ring for as long as its block lives.
-        unsafe { &*self.at.as_ptr().add(start + STATUS).cast::<AtomicU32>() }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped with this size, and nothing borrows it any more.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), self.size) };
     }
 }

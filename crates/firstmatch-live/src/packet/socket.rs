@@ -6,29 +6,14 @@ use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use crate::path::Statistics;
+
 /// Socket for whole frames of one interface.
 ///
 /// It is opened without a protocol, so that no frame of any interface comes in before [`Socket::bind`].
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
-}
-
-/// Counts of the kernel for one socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Frames that reached the socket, those lost included.
-    pub received: u64,
-    /// Frames that found the ring full.
-    pub lost: u64,
-}
-
-impl Statistics {
-    /// Adds the counts of another socket, or of a later time.
-    pub fn add(&mut self, more: Self) {
-        self.received += more.received;
-        self.lost += more.lost;
-    }
 }
 
 impl Socket {
