@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use firstmatch::{Decision, LinkType, Verdict, Worker};
+use firstmatch::{Decision, LinkType, Outcome, Verdict, Worker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
@@ -29,6 +29,18 @@ pub enum OnPanic {
     Open,
 }
 
+/// Options of lanes.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LaneOptions {
+    /// Receiver of samples of denied packets.
+    pub sampler: Option<Sampler>,
+    /// Effect of a panic.
+    pub on_panic: OnPanic,
+    /// Whether frames of ARP, which are no IP, pass whatever the policy says of unknown packets.
+    pub passes_arp: bool,
+}
+
 /// Path and worker of one thread.
 #[derive(Debug)]
 pub(crate) struct Lane<P> {
@@ -41,15 +53,17 @@ pub(crate) struct Lane<P> {
 struct Work {
     worker: Worker,
     counts: Arc<Mutex<Counts>>,
-    sampler: Option<Sampler>,
-    on_panic: OnPanic,
+    options: LaneOptions,
+    /// Places of frames of ARP that pass, in the batch that is being decided.
+    arp: Vec<usize>,
     /// Whether frames pass without rules, after a panic.
     has_failed: bool,
 }
 
 impl<P: Path> Lane<P> {
-    pub(crate) fn new(path: P, worker: Worker, sampler: Option<Sampler>, on_panic: OnPanic) -> Self {
-        Self { path, work: Work { worker, counts: Arc::default(), sampler, on_panic, has_failed: false } }
+    pub(crate) fn new(path: P, worker: Worker, options: LaneOptions) -> Self {
+        let work = Work { worker, counts: Arc::default(), options, arp: Vec::new(), has_failed: false };
+        Self { path, work }
     }
 
     /// Returns the counts, which the lane changes once a batch.
@@ -113,7 +127,7 @@ impl Work {
     fn decide(&mut self, path: &mut impl Path) {
         let start = Instant::now();
         let (worker, taken) = (&mut self.worker, &*path);
-        let decided = match self.on_panic {
+        let decided = match self.options.on_panic {
             OnPanic::Close => Some(classify(worker, taken)),
             OnPanic::Open if self.has_failed => None,
             // After a panic the worker is left alone.
@@ -127,10 +141,18 @@ impl Work {
             }
             Some(decisions) => {
                 let mut counts = lock(&self.counts);
-                for (frame, decision) in path.frames().iter().zip(decisions) {
+                self.arp.clear();
+                for (at, (frame, decision)) in path.frames().iter().zip(decisions).enumerate() {
+                    if self.options.passes_arp && decision.outcome == Outcome::NotIp && is_arp(path.bytes(frame)) {
+                        self.arp.push(at);
+                        let mut passed = *decision;
+                        passed.verdict = Verdict::Permit;
+                        counts.add(&passed, frame);
+                        continue;
+                    }
                     counts.add(decision, frame);
                     if decision.verdict == Verdict::Deny
-                        && let Some(sampler) = &mut self.sampler
+                        && let Some(sampler) = &mut self.options.sampler
                         && sampler.is_due(frame.time)
                     {
                         let sample = Sample::new(frame.time, path.bytes(frame), frame.bytes);
@@ -138,8 +160,9 @@ impl Work {
                     }
                 }
                 drop(counts);
+                let passes = |at: usize| decisions[at].verdict != Verdict::Deny || self.arp.contains(&at);
                 // A frame of which a part is missing is never sent on.
-                path.finish(|at, frame| decisions[at].verdict != Verdict::Deny && !frame.is_cut())
+                path.finish(|at, frame| passes(at) && !frame.is_cut())
             }
         };
         let mut counts = lock(&self.counts);
@@ -160,6 +183,14 @@ fn classify<'w>(worker: &'w mut Worker, path: &impl Path) -> &'w [Decision] {
         worker.push_all(LinkType::Ethernet, frames.iter().map(|frame| path.bytes(frame)));
     }
     worker.classify()
+}
+
+/// Whether a frame is one of ARP, with any number of VLAN tags.
+fn is_arp(frame: &[u8]) -> bool {
+    const ARP: [u8; 2] = [0x08, 0x06];
+    const TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xA8]];
+    let mut types = frame.get(12..).unwrap_or_default().chunks_exact(2).map(|bytes| [bytes[0], bytes[1]]).step_by(2);
+    types.find(|kind| !TAGS.contains(kind)) == Some(ARP)
 }
 
 /// Returns the result, unless `work` panics. It must leave alone what it may have left half done.

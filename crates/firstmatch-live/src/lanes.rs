@@ -10,8 +10,7 @@ use std::thread::{self, JoinHandle};
 use firstmatch::Firewall;
 
 use crate::Counts;
-use crate::capture::Sampler;
-use crate::lane::{Lane, OnPanic, lock};
+use crate::lane::{Lane, LaneOptions, lock};
 use crate::path::{Meter, Path, Statistics};
 
 /// Threads that decide frames, each with a path and a worker of its own.
@@ -51,21 +50,18 @@ pub struct Finished {
     pub counts: Counts,
     /// Frames received and lost.
     pub statistics: Statistics,
+    /// The same by the interface that frames came from, in the order of the paths.
+    pub interfaces: Vec<(String, Counts, Statistics)>,
     /// Failure of the first lane that has failed.
     pub failure: Option<Failure>,
 }
 
 impl Lanes {
-    /// Starts a lane for each path, and lets frames in. Denied packets are sampled for `sampler`, if there is one.
+    /// Starts a lane for each path, and lets frames in.
     ///
     /// # Errors
     /// If a thread cannot be started, or a system call fails.
-    pub fn start<P: Path>(
-        paths: Vec<P>,
-        firewall: &Firewall,
-        sampler: Option<&Sampler>,
-        on_panic: OnPanic,
-    ) -> io::Result<Self> {
+    pub fn start<P: Path>(paths: Vec<P>, firewall: &Firewall, options: &LaneOptions) -> io::Result<Self> {
         let ((stopped, stop), (ended, end)) = (io::pipe()?, io::pipe()?);
         let mut lanes = Self { threads: Vec::new(), states: Vec::new(), stop, ended };
         paths.iter().try_for_each(Path::start)?;
@@ -73,7 +69,7 @@ impl Lanes {
             let (interface, meter) = (path.interface().to_owned(), path.meter());
             let worker = lanes.states.iter().filter(|state| state.interface == interface).count();
             let name = format!("{interface} {worker}");
-            let lane = Lane::new(path, firewall.worker(), sampler.cloned(), on_panic);
+            let lane = Lane::new(path, firewall.worker(), options.clone());
             lanes.states.push(LaneState { interface, worker, counts: lane.counts(), meter });
             let (stopped, end) = (stopped.try_clone()?, End(end.try_clone()?));
             let run = move || {
@@ -132,8 +128,16 @@ impl Lanes {
             finished.failure = finished.failure.or(failure);
         }
         for state in &states {
-            finished.statistics.add(state.statistics()?);
-            finished.counts.add_all(&lock(&state.counts));
+            let (counts, received) = (state.counts(), state.statistics()?);
+            finished.statistics.add(received);
+            finished.counts.add_all(&counts);
+            match finished.interfaces.iter_mut().find(|(name, ..)| *name == state.interface) {
+                Some((_, all_counts, all_received)) => {
+                    all_counts.add_all(&counts);
+                    all_received.add(received);
+                }
+                None => finished.interfaces.push((state.interface.clone(), counts, received)),
+            }
         }
         Ok(finished)
     }

@@ -11,13 +11,13 @@
 //! ```no_run
 //! use firstmatch::Firewall;
 //! use firstmatch_live::packet::{Ring, RingConfig};
-//! use firstmatch_live::{Interface, Lanes, OnPanic};
+//! use firstmatch_live::{Interface, LaneOptions, Lanes};
 //!
 //! # fn main() -> std::io::Result<()> {
 //! let firewall = Firewall::builder().counters(true).build("deny tcp dport 23\npermit\n").expect("two rules");
 //! let interface = Interface::of_name("eth0")?;
 //! let rings = Ring::open(&interface, &RingConfig::default())?;
-//! let lanes = Lanes::start(rings, &firewall, None, OnPanic::Close)?;
+//! let lanes = Lanes::start(rings, &firewall, &LaneOptions::default())?;
 //! std::thread::sleep(std::time::Duration::from_secs(1));
 //! let finished = lanes.finish()?;
 //! assert_eq!(finished.statistics.received, finished.counts.all().packets + finished.statistics.lost);
@@ -32,13 +32,14 @@ mod counts;
 mod lane;
 mod lanes;
 mod link;
+mod netlink;
 pub mod packet;
 pub mod path;
 mod user;
 mod watcher;
 
 pub use counts::{BATCH_BOUNDS, Batches, Counts};
-pub use lane::OnPanic;
+pub use lane::{LaneOptions, OnPanic};
 pub use lanes::{Failure, Finished, LaneState, Lanes};
 pub use link::Interface;
 pub use user::become_user;

@@ -3,10 +3,10 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 
-use crate::packet::{Socket, flags_of};
+use crate::netlink::{self, About};
+use crate::packet::ethtool;
 
 /// Interface of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,27 +41,54 @@ impl Interface {
     /// # Errors
     /// If the system call fails.
     pub fn is_up(&self) -> io::Result<Option<bool>> {
-        let socket = any_socket()?;
-        let flags = netdevice::index_to_name(&socket, self.index)
-            .map_err(io::Error::from)
-            .and_then(|name| flags_of(&socket, &name));
-        match flags {
-            Ok(flags) => Ok(Some(flags & libc::IFF_UP != 0)),
-            Err(error) => match Errno::from_io_error(&error) {
-                Some(Errno::NODEV | Errno::NXIO) => Ok(None),
-                _ => Err(error),
-            },
-        }
+        Ok(netlink::about(self.index)?.map(|about| about.flags & libc::IFF_UP as u32 != 0))
     }
 
     /// Whether frames have the header of Ethernet: the interface is one, or the loopback.
     ///
     /// # Errors
-    /// If the process may open no socket of AF_PACKET, or the interface is gone.
+    /// If the interface is gone.
     pub fn is_ethernet(&self) -> io::Result<bool> {
-        let socket = Socket::open()?;
-        socket.bind(self.index, false)?;
-        Ok([libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&socket.hardware_type()?))
+        Ok([libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&self.about()?.hardware))
+    }
+
+    /// Returns the maximum number of bytes of a packet, without the header of Ethernet.
+    ///
+    /// # Errors
+    /// If the interface is gone.
+    pub fn mtu(&self) -> io::Result<usize> {
+        Ok(self.about()?.mtu as usize)
+    }
+
+    /// Returns the name of the bridge, bond or other interface that this one is a port of, if it is one.
+    ///
+    /// # Errors
+    /// If the interface is gone.
+    pub fn master(&self) -> io::Result<Option<String>> {
+        let Some(master) = self.about()?.master else { return Ok(None) };
+        Ok(Some(netdevice::index_to_name(any_socket()?, master)?))
+    }
+
+    /// Whether this host has an address on the interface that is valid beyond its link.
+    ///
+    /// # Errors
+    /// If the system call fails.
+    pub fn has_address(&self) -> io::Result<bool> {
+        netlink::has_address(self.index)
+    }
+
+    /// Whether frames of one connection are merged when they are received (GRO or LRO).
+    ///
+    /// # Errors
+    /// If the interface is gone.
+    pub fn merges_frames(&self) -> io::Result<bool> {
+        let socket = any_socket()?;
+        let name = netdevice::index_to_name(&socket, self.index)?;
+        ethtool::merges_frames(&socket, &name)
+    }
+
+    fn about(&self) -> io::Result<About> {
+        netlink::about(self.index)?.ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))
     }
 }
 

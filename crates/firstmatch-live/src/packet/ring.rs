@@ -1,28 +1,28 @@
 //! A receive ring of TPACKET_V3: blocks of frames that the kernel fills and this program empties.
 //!
-//! It is right for counting, because the kernel hands over many frames at once, and wrong for sending on, because they
-//! come late.
+//! It is right for counting, because the kernel hands over many frames at once. Frames that are sent on come late, but
+//! they may be large: a block takes merged frames, which have up to 64 KiB.
 #![expect(unsafe_code, reason = "memory that is shared with the kernel")]
 
 use std::ffi::c_int;
-use std::io;
+use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::block::{self, STATUS};
+use super::block::{self, RESERVED, STATUS, VNET_HEADER};
 use super::memory::Memory;
+use super::send::Sender;
 use super::socket::{KeptOut, Socket};
 use crate::Interface;
 use crate::path::{BATCH, Frame, Meter, Path, Sent, Statistics};
 
 /// Bytes of a block.
 const BLOCK: usize = 256 << 10;
-/// Bytes before each frame for a VLAN tag that is put back.
-const RESERVED: c_int = 16;
-/// Time in milliseconds after which the kernel hands over a block that is not full.
-const TIMEOUT: u32 = 10;
+/// Time in milliseconds after which the kernel hands over a block that is not full: where frames are counted, and where
+/// they are sent on.
+const TIMEOUTS: [u32; 2] = [10, 1];
 
 /// Frames that a ring receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Default for RingConfig {
     }
 }
 
-/// Receive ring of an interface, which leads nowhere: frames are copies, and what is decided on them changes nothing.
+/// Receive ring of an interface. Its frames are copies, or they are sent on out of another interface.
 ///
 /// # Invariants
 /// - `next` is below the number of blocks.
@@ -66,6 +66,8 @@ impl Default for RingConfig {
 pub struct Ring {
     name: String,
     meter: Arc<SocketMeter>,
+    /// Sender of frames with the headers before them, if they are sent on.
+    sender: Option<Sender>,
     memory: Memory,
     /// Frames that are kept out after the start.
     kept_out: KeptOut,
@@ -85,42 +87,53 @@ pub(super) struct SocketMeter {
 }
 
 impl Ring {
-    /// Opens the rings of an interface. No frame comes in before [`Ring::start`].
+    /// Opens the rings of an interface, to look at copies of its frames. No frame comes in before [`Path::start`].
     ///
     /// # Errors
     /// If the process lacks the capability CAP_NET_RAW, or there is not enough memory.
     pub fn open(interface: &Interface, config: &RingConfig) -> io::Result<Vec<Self>> {
+        Self::open_all(interface, None, config)
+    }
+
+    /// Opens paths to another interface, each with a ring of `mib` MiB, for frames that are merged or whose checksums are
+    /// unfinished: they are sent on as they are, and the second interface does what the first had left to do.
+    ///
+    /// # Errors
+    /// As for [`Ring::open`].
+    pub fn open_to(from: &Interface, to: &Interface, mib: usize, paths: usize) -> io::Result<Vec<Self>> {
+        let config = RingConfig { mib, rings: paths, ..RingConfig::default() };
+        Self::open_all(from, Some(to), &config)
+    }
+
+    fn open_all(interface: &Interface, to: Option<&Interface>, config: &RingConfig) -> io::Result<Vec<Self>> {
         let mut rings: Vec<Self> = Vec::with_capacity(config.rings);
         let mut group = None;
         for _ in 0..config.rings {
-            let ring = Self::open_one(interface, config)?;
+            let ring = Self::open_one(interface, to, config)?;
             if config.rings > 1 {
-                // Without the flag for fragments the kernel would put them together, so that N rings would receive other
-                // packets than one. The kernel picks the number of the group, so that two programs share none.
-                let unique = if group.is_none() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
-                let value = group.unwrap_or(0) | ((libc::PACKET_FANOUT_HASH | unique) << 16) as c_int;
-                ring.socket().set(libc::SOL_PACKET, libc::PACKET_FANOUT, &value)?;
-                let joined: c_int = ring.socket().get(libc::SOL_PACKET, libc::PACKET_FANOUT)?;
-                group = Some(joined & 0xFFFF);
+                group = Some(ring.socket().join(group)?);
             }
             rings.push(ring);
         }
         Ok(rings)
     }
 
-    fn open_one(interface: &Interface, config: &RingConfig) -> io::Result<Self> {
+    fn open_one(interface: &Interface, to: Option<&Interface>, config: &RingConfig) -> io::Result<Self> {
         let socket = Socket::open()?;
         let packet = libc::SOL_PACKET;
         socket.set(packet, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as c_int))?;
         socket.set(packet, libc::PACKET_RESERVE, &RESERVED)?;
         socket.set(packet, libc::PACKET_IGNORE_OUTGOING, &c_int::from(config.direction == Direction::In))?;
+        if to.is_some() {
+            socket.use_headers()?;
+        }
         let blocks = (config.mib << 20) / BLOCK;
         let request = libc::tpacket_req3 {
             tp_block_size: BLOCK as u32,
             tp_block_nr: blocks as u32,
             tp_frame_size: 2048,
             tp_frame_nr: (blocks * (BLOCK / 2048)) as u32,
-            tp_retire_blk_tov: TIMEOUT,
+            tp_retire_blk_tov: TIMEOUTS[usize::from(to.is_some())],
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };
@@ -129,19 +142,14 @@ impl Ring {
         socket.keep_out(KeptOut::All)?;
         socket.bind(interface.index(), true)?;
         if config.is_promiscuous {
-            let request = libc::packet_mreq {
-                mr_ifindex: interface.index() as c_int,
-                mr_type: libc::PACKET_MR_PROMISC as u16,
-                mr_alen: 0,
-                mr_address: [0; 8],
-            };
-            socket.set(packet, libc::PACKET_ADD_MEMBERSHIP, &request)?;
+            socket.receive_all(interface.index())?;
         }
         let meter = Arc::new(SocketMeter::new(socket));
         let is_grouped = config.rings > 1;
         let kept_out = if is_grouped && config.direction == Direction::In { KeptOut::Outgoing } else { KeptOut::None };
         let name = interface.name().to_owned();
-        Ok(Self { name, meter, memory, kept_out, next: 0, is_held: false, frames: Vec::new(), taken: 0..0 })
+        let sender = to.map(|to| Sender::open(to, true)).transpose()?;
+        Ok(Self { name, meter, sender, memory, kept_out, next: 0, is_held: false, frames: Vec::new(), taken: 0..0 })
     }
 
     fn socket(&self) -> &Socket {
@@ -158,7 +166,8 @@ impl Ring {
         self.is_held = true;
         // SAFETY: the block is ours by its status, and the ring is borrowed as mutable, so there is no slice of it.
         let bytes = unsafe { self.memory.bytes_mut(start..start + BLOCK) };
-        block::find(bytes, &mut self.frames);
+        let header = if self.sender.is_some() { VNET_HEADER } else { 0 };
+        block::find(bytes, header, &mut self.frames);
         for frame in &mut self.frames {
             frame.range = frame.range.start + start..frame.range.end + start;
         }
@@ -170,6 +179,15 @@ impl Ring {
         let blocks = self.memory.size() / BLOCK;
         let start = (self.next + blocks - 1) % blocks * BLOCK;
         start..start + BLOCK
+    }
+
+    /// Returns a part of the block that is held.
+    fn part(&self, part: Range<usize>) -> &[u8] {
+        let Range { start, end } = part;
+        let block = self.held();
+        assert!(self.is_held && block.start <= start && end <= block.end, "a frame of another block");
+        // SAFETY: the block is ours until it is released, which takes the ring as mutable. Its word is touched there alone.
+        unsafe { self.memory.bytes(start..end) }
     }
 
     /// Gives the block back to the kernel, if there is one.
@@ -216,19 +234,22 @@ impl Path for Ring {
     }
 
     fn bytes(&self, frame: &Frame) -> &[u8] {
-        let Range { start, end } = frame.range;
-        let block = self.held();
-        assert!(self.is_held && block.start <= start && end <= block.end, "a frame of another block");
-        // SAFETY: the block is ours until it is released, which takes the ring as mutable. Its word is touched there alone.
-        unsafe { self.memory.bytes(start..end) }
+        self.part(frame.range.clone())
     }
 
-    fn finish(&mut self, _: impl FnMut(usize, &Frame) -> bool) -> Sent {
+    fn finish(&mut self, mut passes: impl FnMut(usize, &Frame) -> bool) -> Sent {
+        let mut sent = Sent::default();
+        if let Some(sender) = &self.sender {
+            let frames = self.frames().iter().enumerate().filter(|(at, frame)| passes(*at, frame));
+            let frames = frames.map(|(_, frame)| frame.range.start - VNET_HEADER..frame.range.end);
+            // The kernel copies the bytes.
+            sent = sender.send(&frames.map(|range| IoSlice::new(self.part(range))).collect::<Vec<_>>());
+        }
         self.taken = self.taken.end..self.taken.end;
         if self.taken.end == self.frames.len() {
             self.release();
         }
-        Sent::default()
+        sent
     }
 
     fn meter(&self) -> Arc<dyn Meter> {

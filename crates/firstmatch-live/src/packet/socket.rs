@@ -51,17 +51,28 @@ impl Socket {
         check(unsafe { libc::bind(self.fd.as_raw_fd(), (&raw const address).cast(), size) })
     }
 
-    /// Returns the hardware type of the interface that the socket is bound to: ARPHRD_ETHER is 1.
-    ///
-    /// # Errors
-    /// If the system call fails.
-    pub fn hardware_type(&self) -> io::Result<u16> {
-        let mut address = MaybeUninit::<libc::sockaddr_ll>::zeroed();
-        let mut size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `size` bytes there.
-        check(unsafe { libc::getsockname(self.fd.as_raw_fd(), address.as_mut_ptr().cast(), &raw mut size) })?;
-        // SAFETY: it has only integers, for which zeros are values, too.
-        Ok(unsafe { address.assume_init() }.sll_hatype)
+    /// Puts a header before each frame, received or to be sent, that says what its sender has left to do.
+    pub(super) fn use_headers(&self) -> io::Result<()> {
+        self.set(libc::SOL_PACKET, PACKET_VNET_HDR, &1)
+    }
+
+    /// Makes the socket a member of a group that frames are dealt out to by their flow, and returns the group: a new one,
+    /// or `group`.
+    pub(super) fn join(&self, group: Option<c_int>) -> io::Result<c_int> {
+        // Without the flag for fragments the kernel would put them together, so that N sockets would receive other
+        // packets than one. The kernel picks the number of the group, so that two programs share none.
+        let unique = if group.is_none() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
+        let value = group.unwrap_or(0) | ((libc::PACKET_FANOUT_HASH | unique) << 16) as c_int;
+        self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &value)?;
+        let joined: c_int = self.get(libc::SOL_PACKET, libc::PACKET_FANOUT)?;
+        Ok(joined & 0xFFFF)
+    }
+
+    /// Receives frames for other hosts, too.
+    pub(super) fn receive_all(&self, index: u32) -> io::Result<()> {
+        let (kind, address) = (libc::PACKET_MR_PROMISC as u16, [0; 8]);
+        let request = libc::packet_mreq { mr_ifindex: index as c_int, mr_type: kind, mr_alen: 0, mr_address: address };
+        self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
     }
 
     /// Returns the counts since the last call; the kernel resets them.
@@ -108,21 +119,6 @@ impl Socket {
     }
 }
 
-/// Returns the flags (IFF_…) of an interface, asked for by a socket of any kind.
-pub(crate) fn flags_of(socket: &impl AsFd, name: &str) -> io::Result<c_int> {
-    // SAFETY: it has only integers, bytes and pointers, for which zeros are values.
-    let mut request: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
-    // The last byte stays 0.
-    if name.len() >= request.ifr_name.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    request.ifr_name.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from as _);
-    // SAFETY: this request reads the name and writes the flags, both within the structure.
-    check(unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCGIFFLAGS as _, &raw mut request) })?;
-    // SAFETY: the kernel has written this field of the union.
-    Ok(c_int::from(unsafe { request.ifr_ifru.ifru_flags }))
-}
-
 /// Frames that a filter of a socket keeps out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeptOut {
@@ -132,6 +128,8 @@ pub(super) enum KeptOut {
     All,
 }
 
+/// Number of the option, from `linux/if_packet.h`.
+const PACKET_VNET_HDR: c_int = 15;
 /// Place where a filter finds the kind of a frame: in, out or for another host.
 const PACKET_TYPE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
 
