@@ -110,6 +110,7 @@ lab() {
 # Live traffic, in network namespaces: as root, and as another user in a namespace of users where that can be had.
 stage_live() {
     command -v ip >/dev/null || debian iproute2
+    command -v ethtool >/dev/null || debian ethtool
     local build=(cargo test "${tests[@]}" --features firstmatch-cli/live --test live)
     local program folder user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
     if ! unshare -n true 2>/dev/null && ! unshare -Urn true 2>/dev/null; then

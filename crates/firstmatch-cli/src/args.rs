@@ -17,9 +17,9 @@ use firstmatch_generate::profile::{FULL_PROFILES, PROFILES};
 
 pub(crate) use analysis::{CheckArgs, DiffArgs, HELD_VALUE, ProveArgs, TestArgs, UNUSED_SET};
 pub(crate) use limits::RuleLimits;
+pub(crate) use live::{BridgeArgs, WatchArgs};
 #[cfg(all(feature = "live", target_os = "linux"))]
-pub(crate) use live::Which;
-pub(crate) use live::{LiveArgs, WatchArgs};
+pub(crate) use live::{Fail, LiveArgs, Offloads, Which};
 pub(crate) use system::{System, SystemArgs};
 
 use crate::engine_names;
@@ -70,8 +70,20 @@ Examples:
 The capability CAP_NET_RAW is needed. The first SIGINT or SIGTERM (Ctrl-C) ends the counting and prints the answer, \
 SIGHUP reads the rules anew. Rules with a fault are refused: it is shown, and the old rules stay.
 
-Exit codes: 130 or 143 after a signal, 69 if the interface is gone, 2 otherwise.")]
+Exit codes: 130 or 143 after a signal, 69 if the interface is gone, 70 if a thread has failed, 2 otherwise.")]
     Watch(Box<WatchArgs>),
+    /// Be the only path between two interfaces: send on what rules permit, in both directions, and drop the rest
+    #[command(after_help = "\
+Examples:
+  sudo firstmatch bridge edge.rules eth1 eth2 --user nobody
+  firstmatch bridge edge.rules eth1 eth2 --pass-arp --workers 2 --write denied.pcap
+
+The capability CAP_NET_RAW is needed. The interfaces must be up, without addresses of this host, and no ports of \
+another bridge. The first SIGINT or SIGTERM (Ctrl-C) lets no more frames in, decides those received, and prints the \
+answer; SIGHUP reads the rules anew. Rules with a fault are refused: it is shown, and the old rules stay.
+
+Exit codes: 130 or 143 after a signal, 69 if an interface is gone, 70 if a thread has failed, 2 otherwise.")]
+    Bridge(Box<BridgeArgs>),
     /// Say which rule decides about a packet, which would have been next, and why another does not match
     #[command(after_help = "\
 A packet by hand:

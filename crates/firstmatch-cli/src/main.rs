@@ -55,6 +55,7 @@ fn main() -> ExitCode {
             classify::run(&args)
         }
         Command::Watch(args) => live::watch(&args),
+        Command::Bridge(args) => live::bridge(&args),
         Command::Check(args) => check::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Test(args) => cases::run(&args),

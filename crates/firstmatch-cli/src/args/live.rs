@@ -23,6 +23,29 @@ pub(crate) struct WatchArgs {
     pub(crate) no_promiscuous: bool,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct BridgeArgs {
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
+    /// The first interface, of Ethernet
+    pub(crate) first: String,
+    /// The second interface; frames go from each to the other
+    pub(crate) second: String,
+    /// What becomes of frames after a thread has failed: the program ends, or they pass without rules
+    #[arg(long, value_name = "HOW", default_value = "closed")]
+    pub(crate) fail: Fail,
+    /// Frames that network cards have merged, or whose checksums are left to them: refuse to begin where they are to be
+    /// expected, or keep them as they are, which costs a millisecond of delay
+    #[arg(long, value_name = "HOW", default_value = "refuse")]
+    pub(crate) offloads: Offloads,
+    /// Pass frames of ARP, which is no IP and so denied unless the rules say `unknown permit`
+    #[arg(long)]
+    pub(crate) pass_arp: bool,
+    /// Begin although an interface is down, and bridge once it is up
+    #[arg(long)]
+    pub(crate) wait: bool,
+}
+
 /// Options of all commands on live traffic.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LiveArgs {
@@ -71,4 +94,22 @@ pub(crate) enum Which {
     In,
     /// Those that come in, and those that this host sends
     Both,
+}
+
+/// Effect of a thread that has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Fail {
+    /// The program ends with exit code 70, and nothing passes
+    Closed,
+    /// The frames of that thread pass without rules
+    Open,
+}
+
+/// Treatment of merged frames and unfinished checksums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Offloads {
+    /// Refuse interfaces that merge frames, and say when a checksum is unfinished
+    Refuse,
+    /// Send such frames on as they are
+    Keep,
 }

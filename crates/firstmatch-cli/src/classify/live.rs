@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use firstmatch::{Firewall, RuleId};
+use firstmatch::{Firewall, RuleId, Verdict};
 use firstmatch_core::live;
 use firstmatch_core::rule::Rule;
 use firstmatch_live::Counts;
@@ -26,6 +26,7 @@ struct LiveReport {
     #[serde(flatten)]
     report: Report,
     losses: Losses,
+    interfaces: Vec<OfInterface>,
     reloads: Reloads,
     generation: u64,
     /// Packets decided by rules that are no longer in the file.
@@ -45,6 +46,30 @@ struct Losses {
     unfinished_checksums: u64,
     /// Samples of denied packets that were not written, because the writer was behind.
     samples_dropped: u64,
+    #[serde(flatten)]
+    forwarded: Forwarded,
+}
+
+/// Frames that were sent on: `sent` and `unsent` are those permitted and whole, and those undecided.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Forwarded {
+    sent: u64,
+    /// Frames that the kernel has refused to send.
+    unsent: u64,
+    /// Frames that passed without rules, after a panic.
+    undecided: u64,
+}
+
+/// Frames that came from one interface.
+#[derive(Debug, Serialize)]
+struct OfInterface {
+    name: String,
+    received: u64,
+    decided: u64,
+    lost: u64,
+    denied: u64,
+    #[serde(flatten)]
+    forwarded: Forwarded,
 }
 
 /// Number of times that the rules were read anew, by the result.
@@ -65,6 +90,8 @@ pub(crate) struct Watched<'a> {
     pub(crate) rules: Vec<(RuleId, &'a Rule)>,
     pub(crate) counts: Counts,
     pub(crate) statistics: Statistics,
+    /// The same by the interface that frames came from.
+    pub(crate) interfaces: Vec<(String, Counts, Statistics)>,
     pub(crate) reloads: Reloads,
     pub(crate) wall: Duration,
     pub(crate) warnings: Vec<String>,
@@ -140,10 +167,20 @@ impl Watched<'_> {
             cut: counts.cut,
             unfinished_checksums: counts.unfinished,
             samples_dropped: counts.samples_dropped,
+            forwarded: Forwarded::of(counts),
+        };
+        let of_interface = |(name, counts, statistics): &(String, Counts, Statistics)| OfInterface {
+            name: name.clone(),
+            received: statistics.received,
+            decided: counts.all().packets,
+            lost: statistics.lost,
+            denied: counts.of(Verdict::Deny).packets,
+            forwarded: Forwarded::of(counts),
         };
         LiveReport {
             report,
             losses,
+            interfaces: self.interfaces.iter().map(of_interface).collect(),
             reloads: self.reloads,
             generation: firewall.generation(),
             removed_rules_packets: matched.packets - of_rules.packets,
@@ -154,12 +191,21 @@ impl Watched<'_> {
 impl LiveReport {
     /// Prints the figures that `classify` has not, for people.
     fn print(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Losses { received, decided, lost, .. } = self.losses;
-        let [received, decided, lost] = [received, decided, lost].map(thousands);
-        writeln!(out, "{BOLD}interface{BOLD:#}   {received} received = {decided} decided + {lost} lost in the ring")?;
+        let are_many = self.interfaces.len() > 1;
+        for of in &self.interfaces {
+            let [received, decided, lost] = [of.received, of.decided, of.lost].map(thousands);
+            let name = if are_many { &of.name } else { "interface" };
+            write!(out, "{BOLD}{name:<9}{BOLD:#}   {received} received = {decided} decided + {lost} lost in the ring")?;
+            let Forwarded { sent, unsent, .. } = of.forwarded;
+            match are_many {
+                true => writeln!(out, "; {} sent on, {} refused by the kernel", thousands(sent), thousands(unsent))?,
+                false => writeln!(out)?,
+            }
+        }
         let asides = [
             (self.losses.cut, "decided by their first part, because they are longer than the ring takes"),
             (self.losses.unfinished_checksums, "without a checksum yet, which the sender has left to its network card"),
+            (self.losses.forwarded.undecided, "passed without rules, after a thread had failed"),
             (self.losses.samples_dropped, "denied but not written, because the file took them too slowly"),
             (self.removed_rules_packets, "decided by rules that are no longer in the file"),
         ];
@@ -171,6 +217,12 @@ impl LiveReport {
             writeln!(out, "{BOLD}reloads{BOLD:#}     {} done, {} refused", thousands(done), thousands(refused))?;
         }
         out.flush()
+    }
+}
+
+impl Forwarded {
+    fn of(counts: &Counts) -> Self {
+        Self { sent: counts.sent, unsent: counts.unsent, undecided: counts.undecided }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 use firstmatch_live::capture::{Sampler, Writer};
 use firstmatch_live::path::Path as FramePath;
-use firstmatch_live::{Counts, Finished, Interface, Lanes, OnPanic, WatchedFile, Watcher, become_user};
+use firstmatch_live::{Counts, Finished, Interface, LaneOptions, Lanes, WatchedFile, Watcher, become_user};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::consts::SIGHUP;
@@ -26,11 +26,18 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Command on live traffic that is about to begin.
 pub(super) struct Start<'a, P> {
+    pub(super) traffic: Traffic<'a>,
+    pub(super) paths: Vec<P>,
+}
+
+/// Traffic of a command, and what is done to it.
+pub(super) struct Traffic<'a> {
     pub(super) args: &'a LiveArgs,
     pub(super) rules: RulesFile,
     pub(super) interfaces: Vec<Interface>,
-    pub(super) paths: Vec<P>,
-    pub(super) on_panic: OnPanic,
+    pub(super) options: LaneOptions,
+    /// Whether frames with unfinished checksums do harm.
+    pub(super) refuses_unfinished: bool,
     /// Name of the traffic in the answer.
     pub(super) input: String,
     /// What is done to it, for the line that says that all is ready.
@@ -40,20 +47,21 @@ pub(super) struct Start<'a, P> {
 impl<P: FramePath> Start<'_, P> {
     /// Runs until a signal comes, an interface is gone or a lane fails, and prints the answer.
     pub(super) fn run(self) -> anyhow::Result<End> {
-        let Self { args, rules, interfaces, paths, on_panic, input, verb } = self;
-        let (writer, sampler) = match &args.write {
-            None => (None, None),
+        let Self { traffic, paths } = self;
+        let Traffic { args, rules, interfaces, mut options, refuses_unfinished, input, verb } = traffic;
+        let writer = match &args.write {
+            None => None,
             Some(path) => {
                 let (writer, sampler) = start_writer(path, &args.rules)?;
-                (Some(writer), Some(sampler))
+                options.sampler = Some(sampler);
+                Some(writer)
             }
         };
         let (stop, hang_up) = (Stop::default(), HangUp::register()?);
         let signals = stop.wake()?;
-        let lanes = Lanes::start(paths, &rules.firewall, sampler.as_ref(), on_panic);
-        let lanes = lanes.context("no thread can be started")?;
-        // The writer ends when the lanes have dropped theirs.
-        drop(sampler);
+        let lanes = Lanes::start(paths, &rules.firewall, &options).context("no thread can be started")?;
+        // The writer ends when the lanes have dropped their senders.
+        drop(options);
         let start = Instant::now();
         if let Some(user) = &args.user {
             become_user(user).with_context(|| format!("--user {user}"))?;
@@ -62,10 +70,14 @@ impl<P: FramePath> Start<'_, P> {
         let watcher = if args.no_watch_file { None } else { start_watcher(rules.files.clone()) };
         let links = interfaces.into_iter().map(|interface| Link { interface, is_up: true }).collect();
         let line = every(args).map(|every| (start + every, Counts::default()));
-        let mut control = Control { args, input, rules, lanes, links, watcher, hang_up, look: start + LOOK, line };
+        let alerts = Alerts { refuses_unfinished, has_unfinished: false, is_open: false };
+        let mut control =
+            Control { args, input, rules, lanes, links, alerts, watcher, hang_up, look: start + LOOK, line };
         let is_gone = control.is_gone()?;
         note(&format!("ready: {} is {verb} by the rules of {}", control.input, control.rules.loaded.name));
+        tell_service_manager("READY=1");
         let end = if is_gone { End::Gone } else { control.serve(&stop, &signals)? };
+        tell_service_manager("STOPPING=1");
         control.finish(start, &stop, writer, end)
     }
 }
@@ -137,6 +149,13 @@ struct Link {
     is_up: bool,
 }
 
+/// Alerts that were given, or are to be given once.
+struct Alerts {
+    refuses_unfinished: bool,
+    has_unfinished: bool,
+    is_open: bool,
+}
+
 struct Control<'a> {
     args: &'a LiveArgs,
     /// Name of the traffic.
@@ -144,6 +163,7 @@ struct Control<'a> {
     rules: RulesFile,
     lanes: Lanes,
     links: Vec<Link>,
+    alerts: Alerts,
     watcher: Option<Watcher>,
     hang_up: HangUp,
     /// Time of the next look at the interfaces.
@@ -244,7 +264,27 @@ impl Control<'_> {
         }
         // The kernel counts in 32 bits.
         self.lanes.statistics()?;
+        self.give_alerts();
         Ok(false)
+    }
+
+    /// Says once what an operator has to see to.
+    fn give_alerts(&mut self) {
+        let Alerts { refuses_unfinished, has_unfinished, is_open } = &mut self.alerts;
+        for state in self.lanes.states() {
+            let (counts, name) = (state.counts(), &state.interface);
+            if counts.undecided > 0 && !std::mem::replace(is_open, true) {
+                diagnostics::error(&format!(
+                    "{name}: a thread has panicked, and its frames pass without rules (--fail open)"
+                ));
+            }
+            if *refuses_unfinished && counts.unfinished > 0 && !std::mem::replace(has_unfinished, true) {
+                diagnostics::error(&format!(
+                    "{name}: frames come without a finished checksum, and nobody takes them: their sender leaves it to \
+                     its network card (for a virtual interface: ethtool -K {name}'s peer tx off; or --offloads keep)"
+                ));
+            }
+        }
     }
 
     /// Prints the counts so far, and of the time since the last line.
@@ -269,7 +309,7 @@ impl Control<'_> {
     /// Ends the lanes, and prints the answer.
     fn finish(self, start: Instant, stop: &Stop, writer: Option<Writer>, end: End) -> anyhow::Result<End> {
         let Self { args, input, rules, lanes, .. } = self;
-        let Finished { counts, statistics, failure } = lanes.finish()?;
+        let Finished { counts, statistics, interfaces, failure } = lanes.finish()?;
         let wall = start.elapsed();
         let mut warnings = Vec::new();
         if let (Some(writer), Some(path)) = (writer, &args.write) {
@@ -291,6 +331,7 @@ impl Control<'_> {
             rules: rules.rules(),
             counts,
             statistics,
+            interfaces,
             reloads: rules.reloads,
             wall,
             warnings,
@@ -302,6 +343,21 @@ impl Control<'_> {
             (None, Some(signal)) if end != End::Gone => End::Stopped(signal),
             (None, _) => end,
         })
+    }
+}
+
+/// Tells the service manager, if one has started this program (sd_notify(3)).
+fn tell_service_manager(state: &str) {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let address = match name.as_encoded_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        _ => SocketAddr::from_pathname(&name),
+    };
+    let told = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address));
+    if let Err(error) = told {
+        diagnostics::warning(&format!("{}: {error}: the service manager is not told {state}", name.to_string_lossy()));
     }
 }
 

@@ -1,9 +1,9 @@
 //! Command `firstmatch watch`.
 
-use firstmatch_live::OnPanic;
+use firstmatch_live::LaneOptions;
 use firstmatch_live::packet::{Direction, Ring, RingConfig};
 
-use super::control::{Start, check_rules, interface, refused};
+use super::control::{Start, Traffic, check_rules, interface, refused};
 use super::rules_file::RulesFile;
 use crate::End;
 use crate::args::{WatchArgs, Which};
@@ -22,8 +22,15 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<End> {
         Which::Both => Direction::Both,
     };
     let paths = Ring::open(&interface, &config).map_err(|error| refused(name, &error))?;
-    let (interfaces, input) = (vec![interface], name.clone());
-    // Frames are copies, so that none would be missing where they should go.
-    let on_panic = OnPanic::Close;
-    Start { args: live, rules, interfaces, paths, on_panic, input, verb: "counted" }.run()
+    let traffic = Traffic {
+        args: live,
+        rules,
+        input: name.clone(),
+        verb: "counted",
+        // Frames are copies: whatever is unfinished, somebody else finishes it.
+        refuses_unfinished: false,
+        options: LaneOptions::default(),
+        interfaces: vec![interface],
+    };
+    Start { traffic, paths }.run()
 }

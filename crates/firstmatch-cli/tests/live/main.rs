@@ -1,10 +1,14 @@
-//! Tests of `firstmatch watch` on interfaces of their own, in network namespaces without a name.
+//! Tests of `firstmatch watch` and `firstmatch bridge` on interfaces of their own, in network namespaces without a name.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod bridge;
 mod counts;
 mod ends;
+mod lanes;
 mod namespace;
+mod ports;
 mod reload;
+mod tcp;
 mod traffic;
 mod watch;

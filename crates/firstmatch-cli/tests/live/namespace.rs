@@ -52,6 +52,7 @@ fn raw(line: &str) {
 
 /// Makes the pair, and opens what the tests open.
 fn set_up() -> Result<(), String> {
+    Command::new("ethtool").arg("--version").output().map_err(|error| format!("ethtool: {error}"))?;
     ip(&["link", "set", "lo", "up"])?;
     ip(&["link", "add", "va", "type", "veth", "peer", "name", "vb"])?;
     for name in ["va", "vb"] {

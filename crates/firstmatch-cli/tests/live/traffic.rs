@@ -25,11 +25,21 @@ pub(crate) fn tagged(number: u32, vlan: u16) -> Vec<u8> {
     built(number, Some(vlan))
 }
 
+/// Returns a frame that carries `number`, of one of few flows.
+pub(crate) fn in_flow(number: u32, flow: u32) -> Vec<u8> {
+    // The port is that of the rule, which a flow has one of.
+    built_from(number, flow, flow, None)
+}
+
 fn built(number: u32, vlan: Option<u16>) -> Vec<u8> {
-    let (mut out, port) = (Vec::new(), 1000 + (number % u32::from(RULES)) as u16);
+    built_from(number, number, number, vlan)
+}
+
+/// Returns a frame that carries `number`, from the source `source`, for the rule `rule` modulo [`RULES`].
+fn built_from(number: u32, source: u32, rule: u32, vlan: Option<u16>) -> Vec<u8> {
+    let (mut out, port) = (Vec::new(), 1000 + (rule % u32::from(RULES)) as u16);
     let ethernet = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
-    // The flow differs from frame to frame.
-    let source = [10, (number >> 16) as u8, (number >> 8) as u8, number as u8];
+    let source = [10, (source >> 16) as u8, (source >> 8) as u8, source as u8];
     let payload = [&number.to_be_bytes()[..], &[0; 14]].concat();
     match vlan {
         None => ethernet.ipv4(source, [192, 0, 2, 7], 64).udp(5000, port).write(&mut out, &payload),

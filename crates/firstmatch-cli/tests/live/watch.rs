@@ -8,7 +8,14 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 
 use serde_json::Value;
 
-/// Program that watches. It is killed at the end of a test that failed.
+/// Starts a command on live traffic.
+pub(crate) fn run(mut command: Command) -> Watch {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap());
+    Watch { child, lines }
+}
+
+/// Program on live traffic. It is killed at the end of a test that failed.
 pub(crate) struct Watch {
     child: Child,
     lines: BufReader<ChildStderr>,
@@ -42,10 +49,7 @@ impl Watch {
     }
 
     pub(crate) fn start_early(rules: &Path, interface: &str, options: &[&str]) -> Self {
-        let line = [&["watch", rules.to_str().unwrap(), interface, "--json"], options].concat();
-        let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap());
-        Self { child, lines }
+        run(command(&[&["watch", rules.to_str().unwrap(), interface, "--json"], options].concat()))
     }
 
     /// Reads lines until one has this text; returns all of them.
@@ -102,6 +106,12 @@ impl Answer {
 
     pub(crate) fn loss(&self, name: &str) -> u64 {
         self.json["losses"][name].as_u64().unwrap_or_else(|| panic!("{name}: {}", self.json))
+    }
+
+    /// Returns the counts of the frames that came from an interface.
+    pub(crate) fn interface(&self, name: &str) -> &Value {
+        let all = self.json["interfaces"].as_array().unwrap();
+        all.iter().find(|of| of["name"] == name).unwrap_or_else(|| panic!("{name}: {}", self.json))
     }
 
     /// Returns the packets of each rule by its line.
