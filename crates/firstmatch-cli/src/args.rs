@@ -20,7 +20,7 @@ pub(crate) use limits::RuleLimits;
 pub(crate) use live::{BridgeArgs, WatchArgs};
 #[cfg(all(feature = "live", target_os = "linux"))]
 pub(crate) use live::{Fail, LiveArgs, Offloads, Which};
-pub(crate) use system::{System, SystemArgs};
+pub(crate) use system::{System, SystemArgs, Threads};
 
 use crate::engine_names;
 

@@ -21,6 +21,7 @@ mod prove;
 mod rules;
 mod stop;
 mod structure;
+mod systems;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

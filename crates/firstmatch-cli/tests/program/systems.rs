@@ -77,8 +77,9 @@ fn systems_refuse_what_they_cannot_do() {
             &["--system", "pnpf", "--engine", "rfc"],
             "the system pnpf is of the engine npf, and --engine rfc was asked for",
         ),
-        (&["--system", "rfc", "--option", "prune=false"], "takes the option paper and no other"),
+        (&["--system", "rfc", "--option", "prun=false"], "has no option `prun`"),
         (&["--system", "copies", "--rule-cache", "8"], "cannot be used with"),
+        (&["--system", "rfc", "--build-visits", "1"], "region visits or more; the limit is 1"),
         (&["--threads", "2"], "--system <NAME>"),
     ] {
         let (code, out, err) = fixture.run(&[&["classify", "s.rules", "s.csv"], words].concat());

@@ -94,6 +94,8 @@ pub mod shared;
 mod step;
 pub mod storm;
 pub mod verdict;
+mod whole;
 
 pub use rows::Rows;
 pub use step::{LookupMessage, LookupView, Step, StepWork, chain};
+pub use whole::plane;

@@ -73,7 +73,7 @@ pub use stages::{Decider, WordTree};
 pub use structure::Npf;
 
 use crate::engine::budget::Visits;
-use crate::engine::entry::Entry;
+use crate::engine::entry::{Entry, Settings};
 use crate::engine::options;
 use crate::engine::{Engine, Match, NamedCounts, Stats};
 use crate::error::BuildError;
@@ -134,6 +134,17 @@ impl Npf {
     /// If it would exceed the budget, an option is out of bounds, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         Self::build_within(set, config, &Visits::default())
+    }
+
+    /// Builds the engine as the [registry](crate::engines::registry) does: the defaults with the limits and the options
+    /// of `settings`.
+    ///
+    /// # Errors
+    /// As for [`Npf::build`], and if there is no such option, or an option does not take its value.
+    pub fn build_by(rules: &Lowered, settings: &Settings) -> Result<Self, BuildError> {
+        let mut config = Config { budget: settings.budget(), simd: settings.simd, ..Config::default() };
+        options::configure(config::OPTIONS, &settings.options, &mut config)?;
+        Self::build_within(rules, &config, &settings.visits())
     }
 
     /// Builds the engine within the visits of regions that `visits` allows.
@@ -240,10 +251,6 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "npf",
     summary: "a search tree for each word that turns with the traffic, as the thesis",
     options: || options::options(config::OPTIONS),
-    build: |rules, settings| {
-        let mut config = Config { budget: settings.budget(), simd: settings.simd, ..Config::default() };
-        options::configure(config::OPTIONS, &settings.options, &mut config)?;
-        Ok(Box::new(Npf::build_within(rules, &config, &settings.visits())?))
-    },
+    build: |rules, settings| Ok(Box::new(Npf::build_by(rules, settings)?)),
     updatable: None,
 };

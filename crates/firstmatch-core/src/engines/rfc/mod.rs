@@ -138,6 +138,18 @@ impl Rfc {
         Self::build_within(set, config, &Visits::new(config.visits))
     }
 
+    /// Builds the engine as the [registry](crate::engines::registry) does: `config` with the limits and the options of
+    /// `settings`.
+    ///
+    /// # Errors
+    /// As for [`Rfc::build`], and if there is no such option, or an option does not take its value.
+    pub fn build_by(rules: &Lowered, settings: &Settings, config: Config) -> Result<Self, BuildError> {
+        let mut config = Config { budget: settings.budget(), simd: settings.simd, ..config };
+        options::configure(config::OPTIONS, &settings.options, &mut config)?;
+        config.build_bytes = config.build_bytes.min(settings.build_bytes);
+        Self::build_within(rules, &config, &Visits::new(settings.visits.min(config.visits)))
+    }
+
     /// Builds the engine within the visits of regions that `visits` allows.
     pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
@@ -232,8 +244,5 @@ pub(crate) const BITMAP: Entry = Entry {
 
 /// Builds an engine by name.
 fn built(rules: &Lowered, settings: &Settings, config: Config) -> Result<Box<dyn Classifier>, BuildError> {
-    let mut config = Config { budget: settings.budget(), simd: settings.simd, ..config };
-    options::configure(config::OPTIONS, &settings.options, &mut config)?;
-    config.build_bytes = config.build_bytes.min(settings.build_bytes);
-    Ok(Box::new(Rfc::build_within(rules, &config, &Visits::new(settings.visits.min(config.visits)))?))
+    Ok(Box::new(Rfc::build_by(rules, settings, config)?))
 }

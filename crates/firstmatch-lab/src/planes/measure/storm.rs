@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::{anyhow, ensure};
 use firstmatch_core::cache::rule::{BoxSearch, BoxUpdater, ByAction, Config};
 use firstmatch_core::{Classifier, KeyBuf, Verdict};
-use firstmatch_net::systems::Rows;
 use firstmatch_net::systems::advice::StageTimes;
 use firstmatch_net::systems::shared::SharedBoxes;
 use firstmatch_net::systems::storm::Assignment;
+use firstmatch_net::systems::{self, Rows};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::stopwatch::Service;
@@ -55,7 +55,7 @@ pub(crate) fn cpu(
         updater.sample(keys.keys().slice(sample, sample + 1));
     }
     let boxes = SharedBoxes::new(updater, workers[0]);
-    let plane = Rows::plane(view, Some(&boxes), workers, batch, PAUSE)?;
+    let plane = systems::plane(view, Some(&boxes), workers, batch, PAUSE)?;
     let mut least = f64::INFINITY;
     for _ in 0..RUNS {
         let messages = Rows::of(keys, batch, 0);
