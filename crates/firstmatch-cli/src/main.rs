@@ -55,8 +55,14 @@ fn main() -> ExitCode {
             args.take_engine_of_system();
             classify::run(&args)
         }
-        Command::Watch(args) => live::watch(&args),
-        Command::Bridge(args) => live::bridge(&args),
+        Command::Watch(mut args) => {
+            args.live.take_engine_of_system();
+            live::watch(&args)
+        }
+        Command::Bridge(mut args) => {
+            args.live.take_engine_of_system();
+            live::bridge(&args)
+        }
         Command::Check(args) => check::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Test(args) => cases::run(&args),

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use firstmatch::core::live::Count;
-use firstmatch::{Basis, Decision, Outcome, Verdict};
+use firstmatch::{Basis, Outcome, Verdict};
 
-use crate::path::Frame;
+use crate::path::{Frame, Sent};
 
 /// Upper bounds of the classes of [`Batches`], in nanoseconds: 3 µs to 30 ms. The last class has no bound.
 pub const BATCH_BOUNDS: [u64; 9] =
@@ -58,15 +58,20 @@ impl Batches {
 impl Counts {
     /// Counts a frame.
     #[inline]
-    pub(crate) fn add(&mut self, decision: &Decision, frame: &Frame) {
+    pub(crate) fn add(&mut self, verdict: Verdict, basis: Basis, outcome: Outcome, frame: &Frame) {
         let one = Count { packets: 1, bytes: frame.bytes.into() };
         self.cut += u64::from(frame.is_cut());
         self.unfinished += u64::from(frame.is_unfinished);
-        add(&mut self.outcomes[decision.outcome.index()], one);
-        if decision.basis == Basis::Rule {
+        add(&mut self.outcomes[outcome.index()], one);
+        if basis == Basis::Rule {
             add(&mut self.matched, one);
         }
-        self.add_verdict(decision.verdict, one);
+        self.add_verdict(verdict, one);
+    }
+
+    pub(crate) fn add_sent(&mut self, sent: Sent) {
+        self.sent += sent.sent;
+        self.unsent += sent.lost;
     }
 
     fn add_verdict(&mut self, verdict: Verdict, more: Count) {

@@ -41,45 +41,61 @@ pub struct LaneOptions {
     pub passes_arp: bool,
 }
 
-/// Path and worker of one thread.
+impl LaneOptions {
+    /// Gives a denied frame to the sampler, if it is time for one.
+    pub(crate) fn sample(&mut self, frame: &Frame, bytes: &[u8], counts: &mut Counts) {
+        if let Some(sampler) = &mut self.sampler
+            && sampler.is_due(frame.time)
+        {
+            let sample = Sample::new(frame.time, bytes, frame.bytes);
+            counts.samples_dropped += u64::from(!sampler.offer(sample));
+        }
+    }
+}
+
+/// Path of one thread, and what it does with frames.
 #[derive(Debug)]
-pub(crate) struct Lane<P> {
+pub(crate) struct Lane<P, W> {
     path: P,
-    work: Work,
+    work: W,
+    /// Number of frames that were taken.
+    taken: u64,
 }
 
-/// Parts of a lane that decide frames.
-#[derive(Debug)]
-struct Work {
-    worker: Worker,
-    counts: Arc<Mutex<Counts>>,
-    options: LaneOptions,
-    /// Places of frames of ARP that pass, in the batch that is being decided.
-    arp: Vec<usize>,
-    /// Whether frames pass without rules, after a panic.
-    has_failed: bool,
+/// Work of a lane.
+pub(crate) trait Decide: Send + 'static {
+    /// Returns the counts, which the work changes once a batch.
+    fn counts(&self) -> Arc<Mutex<Counts>>;
+
+    /// Decides the frames that were taken, counts them, and gives them back.
+    ///
+    /// # Errors
+    /// If the lane cannot go on.
+    fn decide(&mut self, path: &mut impl Path) -> io::Result<()>;
+
+    /// Waits until all frames are decided and sent.
+    ///
+    /// # Errors
+    /// If some cannot be.
+    fn end(self) -> io::Result<()>;
 }
 
-impl<P: Path> Lane<P> {
-    pub(crate) fn new(path: P, worker: Worker, options: LaneOptions) -> Self {
-        let work = Work { worker, counts: Arc::default(), options, arp: Vec::new(), has_failed: false };
-        Self { path, work }
+impl<P: Path, W: Decide> Lane<P, W> {
+    pub(crate) fn new(path: P, work: W) -> Self {
+        Self { path, work, taken: 0 }
     }
 
-    /// Returns the counts, which the lane changes once a batch.
     pub(crate) fn counts(&self) -> Arc<Mutex<Counts>> {
-        Arc::clone(&self.work.counts)
+        self.work.counts()
     }
 
     /// Decides frames until the other end of `stop` is closed, then those that are left in the ring.
     ///
     /// # Errors
-    /// If a system call fails.
+    /// If a system call fails, or the work.
     pub(crate) fn run(mut self, stop: &PipeReader) -> io::Result<()> {
         loop {
-            while self.path.take() {
-                self.work.decide(&mut self.path);
-            }
+            self.decide()?;
             let mut ready =
                 [PollFd::from_borrowed_fd(self.path.ready(), PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
             match poll(&mut ready, None) {
@@ -87,7 +103,8 @@ impl<P: Path> Lane<P> {
                 Err(error) => return Err(error.into()),
             }
             if !ready[1].revents().is_empty() {
-                return self.drain();
+                self.drain()?;
+                return self.work.end();
             }
             if ready[0].revents().contains(PollFlags::ERR) {
                 // The interface went down or is gone. Asking for the error takes it, and the socket stays valid.
@@ -96,21 +113,27 @@ impl<P: Path> Lane<P> {
         }
     }
 
+    /// Decides the frames that are there.
+    fn decide(&mut self) -> io::Result<()> {
+        while self.path.take() {
+            self.taken += self.path.frames().len() as u64;
+            self.work.decide(&mut self.path)?;
+        }
+        Ok(())
+    }
+
     /// Keeps new frames out, and decides those in the ring.
     ///
     /// The kernel hands over a block that is not full after some milliseconds, so that all of them come.
-    fn drain(mut self) -> io::Result<()> {
+    fn drain(&mut self) -> io::Result<()> {
         self.path.stop()?;
         // A frame that had passed the filter already, on another processor, is counted a moment later.
         thread::sleep(LOOK);
         let (meter, until) = (self.path.meter(), Instant::now() + DRAIN);
         loop {
-            while self.path.take() {
-                self.work.decide(&mut self.path);
-            }
+            self.decide()?;
             let statistics = meter.statistics()?;
-            let taken = lock(&self.work.counts).taken();
-            if taken + statistics.lost >= statistics.received || Instant::now() >= until {
+            if self.taken + statistics.lost >= statistics.received || Instant::now() >= until {
                 return Ok(());
             }
             let wait = Timespec::try_from(LOOK).map_err(io::Error::other)?;
@@ -122,9 +145,30 @@ impl<P: Path> Lane<P> {
     }
 }
 
-impl Work {
-    /// Decides the frames that were taken, counts them, and gives them back.
-    fn decide(&mut self, path: &mut impl Path) {
+/// Whole lookups on the lane's own thread.
+#[derive(Debug)]
+pub(crate) struct WorkerWork {
+    worker: Worker,
+    counts: Arc<Mutex<Counts>>,
+    options: LaneOptions,
+    /// Places of frames of ARP that pass, in the batch that is being decided.
+    arp: Vec<usize>,
+    /// Whether frames pass without rules, after a panic.
+    has_failed: bool,
+}
+
+impl WorkerWork {
+    pub(crate) fn new(worker: Worker, options: LaneOptions) -> Self {
+        Self { worker, counts: Arc::default(), options, arp: Vec::new(), has_failed: false }
+    }
+}
+
+impl Decide for WorkerWork {
+    fn counts(&self) -> Arc<Mutex<Counts>> {
+        Arc::clone(&self.counts)
+    }
+
+    fn decide(&mut self, path: &mut impl Path) -> io::Result<()> {
         let start = Instant::now();
         let (worker, taken) = (&mut self.worker, &*path);
         let decided = match self.options.on_panic {
@@ -142,21 +186,16 @@ impl Work {
             Some(decisions) => {
                 let mut counts = lock(&self.counts);
                 self.arp.clear();
-                for (at, (frame, decision)) in path.frames().iter().zip(decisions).enumerate() {
-                    if self.options.passes_arp && decision.outcome == Outcome::NotIp && is_arp(path.bytes(frame)) {
+                for (at, (frame, &Decision { mut verdict, basis, outcome, .. })) in
+                    path.frames().iter().zip(decisions).enumerate()
+                {
+                    if self.options.passes_arp && outcome == Outcome::NotIp && is_arp(path.bytes(frame)) {
                         self.arp.push(at);
-                        let mut passed = *decision;
-                        passed.verdict = Verdict::Permit;
-                        counts.add(&passed, frame);
-                        continue;
+                        verdict = Verdict::Permit;
                     }
-                    counts.add(decision, frame);
-                    if decision.verdict == Verdict::Deny
-                        && let Some(sampler) = &mut self.options.sampler
-                        && sampler.is_due(frame.time)
-                    {
-                        let sample = Sample::new(frame.time, path.bytes(frame), frame.bytes);
-                        counts.samples_dropped += u64::from(!sampler.offer(sample));
+                    counts.add(verdict, basis, outcome, frame);
+                    if verdict == Verdict::Deny {
+                        self.options.sample(frame, path.bytes(frame), &mut counts);
                     }
                 }
                 drop(counts);
@@ -166,9 +205,13 @@ impl Work {
             }
         };
         let mut counts = lock(&self.counts);
-        counts.sent += sent.sent;
-        counts.unsent += sent.lost;
+        counts.add_sent(sent);
         counts.batches.add(start.elapsed());
+        Ok(())
+    }
+
+    fn end(self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -186,7 +229,7 @@ fn classify<'w>(worker: &'w mut Worker, path: &impl Path) -> &'w [Decision] {
 }
 
 /// Whether a frame is one of ARP, with any number of VLAN tags.
-fn is_arp(frame: &[u8]) -> bool {
+pub(crate) fn is_arp(frame: &[u8]) -> bool {
     const ARP: [u8; 2] = [0x08, 0x06];
     const TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xA8]];
     let mut types = frame.get(12..).unwrap_or_default().chunks_exact(2).map(|bytes| [bytes[0], bytes[1]]).step_by(2);

@@ -10,8 +10,9 @@ use std::thread::{self, JoinHandle};
 use firstmatch::Firewall;
 
 use crate::Counts;
-use crate::lane::{Lane, LaneOptions, lock};
+use crate::lane::{Decide, Lane, LaneOptions, WorkerWork, lock};
 use crate::path::{Meter, Path, Statistics};
+use crate::systems::{Generations, SystemWork};
 
 /// Threads that decide frames, each with a path and a worker of its own.
 #[derive(Debug)]
@@ -57,11 +58,31 @@ pub struct Finished {
 }
 
 impl Lanes {
-    /// Starts a lane for each path, and lets frames in.
+    /// Starts a lane for each path, and lets frames in. Each lane does whole lookups on its thread.
     ///
     /// # Errors
     /// If a thread cannot be started, or a system call fails.
     pub fn start<P: Path>(paths: Vec<P>, firewall: &Firewall, options: &LaneOptions) -> io::Result<Self> {
+        Self::start_all(paths, || WorkerWork::new(firewall.worker(), options.clone()))
+    }
+
+    /// Starts a lane for each path, whose lookups are done by planes, and lets frames in. Counts by rule are those of
+    /// `firewall`.
+    ///
+    /// A lane whose plane has failed ends, whatever the options say of panics.
+    ///
+    /// # Errors
+    /// As for [`Lanes::start`].
+    pub fn start_system<P: Path>(
+        paths: Vec<P>,
+        firewall: &Firewall,
+        generations: &Arc<Generations>,
+        options: &LaneOptions,
+    ) -> io::Result<Self> {
+        Self::start_all(paths, || SystemWork::new(Arc::clone(generations), firewall, options.clone()))
+    }
+
+    fn start_all<P: Path, W: Decide>(paths: Vec<P>, work: impl Fn() -> W) -> io::Result<Self> {
         let ((stopped, stop), (ended, end)) = (io::pipe()?, io::pipe()?);
         let mut lanes = Self { threads: Vec::new(), states: Vec::new(), stop, ended };
         paths.iter().try_for_each(Path::start)?;
@@ -69,7 +90,7 @@ impl Lanes {
             let (interface, meter) = (path.interface().to_owned(), path.meter());
             let worker = lanes.states.iter().filter(|state| state.interface == interface).count();
             let name = format!("{interface} {worker}");
-            let lane = Lane::new(path, firewall.worker(), options.clone());
+            let lane = Lane::new(path, work());
             lanes.states.push(LaneState { interface, worker, counts: lane.counts(), meter });
             let (stopped, end) = (stopped.try_clone()?, End(end.try_clone()?));
             let run = move || {

@@ -4,6 +4,7 @@
 //! - [`path`]: where frames come from, and where they go.
 //! - [`packet`]: sockets and receive rings of AF_PACKET, which are paths.
 //! - [`Lanes`]: threads that each take frames from a path and decide them; [`Counts`] sums up what they did.
+//! - [`systems`]: lookups of lanes by planes, arrangements of threads.
 //! - [`Watcher`]: which files have changed.
 //! - [`capture`]: samples of denied packets, written as a capture.
 //! - [`become_user`]: giving up the user root.
@@ -35,6 +36,7 @@ mod link;
 mod netlink;
 pub mod packet;
 pub mod path;
+pub mod systems;
 mod user;
 mod watcher;
 

@@ -1,6 +1,6 @@
 //! Paths of frames: from a receive ring, through the rules, to wherever the path leads.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -53,6 +53,12 @@ pub struct Sent {
     pub lost: u64,
 }
 
+/// Sender of frames out of an interface, for any thread.
+pub trait FrameSender: Send + Sync {
+    /// Sends frames in this order, each as [`Path::whole`] returns it.
+    fn send(&self, frames: &[IoSlice<'_>]) -> Sent;
+}
+
 /// Reader of the counts of a path, for other threads than its own.
 pub trait Meter: Send + Sync {
     /// Returns all counts so far. The kernel may count in 32 bits, so this must be called every now and then.
@@ -95,6 +101,22 @@ pub trait Path: Send + 'static {
     /// Sends on the frames that `passes` is true for, by their places in [`frames`](Self::frames), if the path leads to
     /// another interface, and gives back all frames.
     fn finish(&mut self, passes: impl FnMut(usize, &Frame) -> bool) -> Sent;
+
+    /// Returns a sender to the interface that the path leads to; `None` if it leads nowhere, or frames can only be sent on
+    /// from where they are.
+    fn sender(&self) -> Option<Arc<dyn FrameSender>> {
+        None
+    }
+
+    /// Returns the number of bytes before each frame that a sender wants.
+    fn before(&self) -> usize {
+        0
+    }
+
+    /// Returns the bytes of a frame that is taken and not finished, as a sender wants them.
+    fn whole(&self, frame: &Frame) -> &[u8] {
+        self.bytes(frame)
+    }
 
     /// Returns the counts of the kernel, which other threads may read.
     fn meter(&self) -> Arc<dyn Meter>;

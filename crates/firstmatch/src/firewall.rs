@@ -152,6 +152,20 @@ impl Firewall {
         self.inner.shape()
     }
 
+    /// Returns a shard of the counters of rules, for a thread that looks packets up by engines of its own; `None`
+    /// without [`Builder::counters`].
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::builder().counters(true).build("permit\n")?;
+    /// let id = firewall.rules().next().expect("a rule").id;
+    /// firewall.counter_shard().expect("it counts").add(id, 2, 120);
+    /// assert_eq!(firewall.count(id).expect("a rule").packets, 2);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    pub fn counter_shard(&self) -> Option<live::CounterShard> {
+        self.inner.counters.as_ref().map(|_| self.inner.lock().counter_shard())
+    }
+
     /// Begins a transaction. It waits for another one in progress on the same rules.
     ///
     /// ```

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
 
-use super::{ChoiceArgs, RuleLimits, option};
+use super::{ChoiceArgs, RuleLimits, System, Threads, option};
 use crate::engine_names;
 
 #[derive(Debug, clap::Args)]
@@ -75,6 +75,13 @@ pub(crate) struct LiveArgs {
     /// Set an option of the engine (see `firstmatch engines --options`); it may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = option)]
     pub(crate) option: Vec<(String, String)>,
+    /// The arrangement of threads that looks packets up: `copies` is the lane's own thread, the others are those of the
+    /// papers, behind each lane
+    #[arg(long, value_name = "NAME")]
+    pub(crate) system: Option<System>,
+    /// The threads of its stages, as for `classify`; without this, one each
+    #[arg(long, value_name = "N-N", requires = "system")]
+    pub(crate) threads: Option<Threads>,
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
     /// Print the answer as one JSON object
@@ -85,6 +92,13 @@ pub(crate) struct LiveArgs {
     pub(crate) top: usize,
     #[command(flatten)]
     pub(crate) limits: RuleLimits,
+}
+
+impl LiveArgs {
+    /// Takes the engine that the steps of a system come from, unless another one was asked for.
+    pub(crate) fn take_engine_of_system(&mut self) {
+        System::take_engine(self.system, &mut self.engine);
+    }
 }
 
 /// Frames of an interface.

@@ -35,6 +35,20 @@ impl System {
     }
 }
 
+impl System {
+    /// Has an engine that nobody asked for be the one that the steps of a system come from.
+    pub(super) fn take_engine(system: Option<Self>, engine: &mut String) {
+        let own = match system {
+            Some(Self::Pnpf) => "npf",
+            Some(Self::Rfc) => "rfc",
+            _ => return,
+        };
+        if engine == DEFAULT {
+            own.clone_into(engine);
+        }
+    }
+}
+
 /// Numbers of threads by stage, as `4-2-1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Threads(pub(crate) Vec<usize>);
@@ -64,13 +78,6 @@ pub(crate) struct SystemArgs {
 impl ClassifyArgs {
     /// Takes the engine that the steps of a system come from, unless another one was asked for.
     pub(crate) fn take_engine_of_system(&mut self) {
-        let own = match self.systems.system {
-            Some(System::Pnpf) => "npf",
-            Some(System::Rfc) => "rfc",
-            _ => return,
-        };
-        if self.engine == DEFAULT {
-            self.engine = own.to_owned();
-        }
+        System::take_engine(self.systems.system, &mut self.engine);
     }
 }

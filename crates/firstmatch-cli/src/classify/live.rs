@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use firstmatch::{Firewall, RuleId, Verdict};
-use firstmatch_core::live;
 use firstmatch_core::rule::Rule;
+use firstmatch_core::{Schema, Stats, live};
 use firstmatch_live::Counts;
 use firstmatch_live::path::Statistics;
 use firstmatch_net::wire::Outcome;
@@ -86,6 +86,8 @@ pub(crate) struct Watched<'a> {
     pub(crate) input: String,
     pub(crate) loaded: &'a Loaded,
     pub(crate) firewall: &'a Firewall,
+    /// Schemas and figures of the engines, where they are not the firewall's.
+    pub(crate) engines: Option<&'a [(Schema, Stats)]>,
     /// Rules in service, each with its id there and as it is in the file.
     pub(crate) rules: Vec<(RuleId, &'a Rule)>,
     pub(crate) counts: Counts,
@@ -150,7 +152,7 @@ impl Watched<'_> {
             build_seconds: 0.0,
             rule_cache: None,
             systems: Vec::new(),
-            engines: EngineStats::of(firewall),
+            engines: self.engines.map_or_else(|| EngineStats::of(firewall), EngineStats::of_system),
             check: None,
             what_if: None,
             audit: Vec::new(),

@@ -267,6 +267,12 @@ impl EngineStats {
         all.map(|((stats, engine), schema)| Self::new(schema, engine.front.map_or(stats, |(_, front)| front))).collect()
     }
 
+    /// Returns the figures of the engines of a system.
+    #[cfg(all(feature = "live", target_os = "linux"))]
+    pub(super) fn of_system(engines: &[(Schema, Stats)]) -> Vec<Self> {
+        engines.iter().map(|(schema, stats)| Self::new(schema, stats.clone())).collect()
+    }
+
     fn new(schema: &Schema, stats: Stats) -> Self {
         Self {
             family: schema.family().map(firstmatch_core::schema::Family::name),

@@ -7,7 +7,7 @@ use firstmatch_live::{Interface, LaneOptions, OnPanic};
 
 use super::control::{Start, Traffic, check_rules, interface, refused};
 use super::rules_file::RulesFile;
-use crate::args::{BridgeArgs, Fail, Offloads};
+use crate::args::{BridgeArgs, Fail, Offloads, System};
 use crate::{End, diagnostics};
 
 pub(crate) fn run(args: &BridgeArgs) -> anyhow::Result<End> {
@@ -15,6 +15,9 @@ pub(crate) fn run(args: &BridgeArgs) -> anyhow::Result<End> {
     check_rules(live)?;
     if first == second {
         bail!("{first} is given twice; expected two interfaces");
+    }
+    if args.fail == Fail::Open && live.system.is_some_and(|system| system != System::Copies) {
+        bail!("--fail open is of --system copies; the planes of the others hold frames that a panic would lose");
     }
     let Some(rules) = RulesFile::open(live)? else { return Ok(End::BadInput) };
     if rules.firewall.policy().unknown == Verdict::Deny && !args.pass_arp {

@@ -59,7 +59,11 @@ impl<P: FramePath> Start<'_, P> {
         };
         let (stop, hang_up) = (Stop::default(), HangUp::register()?);
         let signals = stop.wake()?;
-        let lanes = Lanes::start(paths, &rules.firewall, &options).context("no thread can be started")?;
+        let lanes = match rules.system.as_ref().and_then(|system| system.generations.as_ref()) {
+            Some(generations) => Lanes::start_system(paths, &rules.firewall, generations, &options),
+            None => Lanes::start(paths, &rules.firewall, &options),
+        };
+        let lanes = lanes.context("no thread can be started")?;
         // The writer ends when the lanes have dropped their senders.
         drop(options);
         let start = Instant::now();
@@ -328,6 +332,7 @@ impl Control<'_> {
             input,
             loaded: &rules.loaded,
             firewall: &rules.firewall,
+            engines: rules.system.as_ref().map(|system| &system.stats[..]),
             rules: rules.rules(),
             counts,
             statistics,

@@ -7,6 +7,8 @@ mod control;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod rules_file;
 #[cfg(all(feature = "live", target_os = "linux"))]
+mod system;
+#[cfg(all(feature = "live", target_os = "linux"))]
 mod watch;
 
 #[cfg(all(feature = "live", target_os = "linux"))]

@@ -9,8 +9,10 @@ use firstmatch::{Firewall, RuleId};
 use firstmatch_core::rule::Rule;
 use firstmatch_live::WatchedFile;
 
+use super::system::LiveSystem;
 use crate::args::LiveArgs;
 use crate::classify::Reloads;
+use crate::engine_names::DEFAULT;
 use crate::format::counted;
 use crate::rules::Loaded;
 use crate::{diagnostics, engines, rules};
@@ -22,6 +24,8 @@ pub(super) struct RulesFile {
     pub(super) files: Vec<WatchedFile>,
     pub(super) loaded: Loaded,
     pub(super) firewall: Firewall,
+    /// Arrangement of threads that looks packets up, if it is not each lane itself.
+    pub(super) system: Option<LiveSystem>,
     /// Number of reloads since the start that were done, and that were refused.
     pub(super) reloads: Reloads,
 }
@@ -29,8 +33,11 @@ pub(super) struct RulesFile {
 impl RulesFile {
     /// Reads the rules and builds their engine; `None` if they have faults, which are then shown.
     pub(super) fn open(args: &LiveArgs) -> anyhow::Result<Option<Self>> {
-        let engine = engines::named(&args.engine).ok_or_else(|| anyhow!("there is no engine {}", args.engine))?;
-        let settings = engines::settings(engine, &args.choice, &args.option)?;
+        let system = LiveSystem::of(args)?;
+        // Beside a system the firewall counts and explains, and its engine is of no account.
+        let (name, options) = if system.is_some() { (DEFAULT, &[][..]) } else { (&*args.engine, &args.option[..]) };
+        let engine = engines::named(name).ok_or_else(|| anyhow!("there is no engine {name}"))?;
+        let settings = engines::settings(engine, &args.choice, options)?;
         let noted = RefCell::new(vec![WatchedFile::now(&args.rules)]);
         let note = |path: &Path| noted.borrow_mut().push(WatchedFile::now(path));
         let Some(loaded) = rules::load_noting(&args.rules, args.limits.expansion(), &note)? else { return Ok(None) };
@@ -39,12 +46,19 @@ impl RulesFile {
         let firewall = match engines::serve_live(&loaded, engine, &settings) {
             Ok(firewall) => firewall,
             Err(error) => {
-                loaded.not_built(error, |error| engines::how_to_raise(&args.engine, error))?;
+                loaded.not_built(error, |error| engines::how_to_raise(name, error))?;
                 return Ok(None);
             }
         };
-        let files = noted.into_inner();
-        Ok(Some(Self { path: args.rules.clone(), files, loaded, firewall, reloads: Reloads::default() }))
+        let (path, files) = (args.rules.clone(), noted.into_inner());
+        let mut rules = Self { path, files, loaded, firewall, system: None, reloads: Reloads::default() };
+        if let Some(mut system) = system {
+            let policy = rules.loaded.file.policy;
+            let built = system.build(&rules.loaded, &policy)?;
+            system.publish(built, policy, &rules.rules());
+            rules.system = Some(system);
+        }
+        Ok(Some(rules))
     }
 
     /// Reads the file again. If it has a fault, that is shown, and the old rules stay.
@@ -82,6 +96,10 @@ impl RulesFile {
             // A file that is being written is empty for a while.
             return Err(anyhow!("{}: there is no rule", loaded.name));
         }
+        let built = match &self.system {
+            Some(system) => Some((system.build(&loaded, &loaded.file.policy)?, loaded.file.policy)),
+            None => None,
+        };
         let done = match self.firewall.reload_file(loaded.file.clone()) {
             Ok(done) => done,
             Err(error) => return loaded.not_built(error, |_| None).map(|()| None),
@@ -89,6 +107,10 @@ impl RulesFile {
         loaded.show_warnings_briefly();
         warn_of_audit(&loaded);
         self.loaded = loaded;
+        if let (Some(mut system), Some((built, policy))) = (self.system.take(), built) {
+            system.publish(built, policy, &self.rules());
+            self.system = Some(system);
+        }
         let (kept, inserted, removed) = (done.kept as u64, done.inserted as u64, done.removed as u64);
         let rebuilt = if done.is_rebuilt { "; other fields or another policy" } else { "" };
         Ok(Some(format!("{} kept, {inserted} new, {removed} removed{rebuilt}", counted(kept, "rule"))))

@@ -9,6 +9,7 @@ mod lanes;
 mod namespace;
 mod ports;
 mod reload;
+mod systems;
 mod tcp;
 mod traffic;
 mod watch;

@@ -16,7 +16,7 @@ use super::memory::Memory;
 use super::send::Sender;
 use super::socket::{KeptOut, Socket};
 use crate::Interface;
-use crate::path::{BATCH, Frame, Meter, Path, Sent, Statistics};
+use crate::path::{BATCH, Frame, FrameSender, Meter, Path, Sent, Statistics};
 
 /// Bytes of a block.
 const BLOCK: usize = 256 << 10;
@@ -67,7 +67,7 @@ pub struct Ring {
     name: String,
     meter: Arc<SocketMeter>,
     /// Sender of frames with the headers before them, if they are sent on.
-    sender: Option<Sender>,
+    sender: Option<Arc<Sender>>,
     memory: Memory,
     /// Frames that are kept out after the start.
     kept_out: KeptOut,
@@ -148,7 +148,7 @@ impl Ring {
         let is_grouped = config.rings > 1;
         let kept_out = if is_grouped && config.direction == Direction::In { KeptOut::Outgoing } else { KeptOut::None };
         let name = interface.name().to_owned();
-        let sender = to.map(|to| Sender::open(to, true)).transpose()?;
+        let sender = to.map(|to| Sender::open(to, true).map(Arc::new)).transpose()?;
         Ok(Self { name, meter, sender, memory, kept_out, next: 0, is_held: false, frames: Vec::new(), taken: 0..0 })
     }
 
@@ -164,9 +164,9 @@ impl Ring {
         }
         self.next = (self.next + 1) % (self.memory.size() / BLOCK);
         self.is_held = true;
+        let header = self.before();
         // SAFETY: the block is ours by its status, and the ring is borrowed as mutable, so there is no slice of it.
         let bytes = unsafe { self.memory.bytes_mut(start..start + BLOCK) };
-        let header = if self.sender.is_some() { VNET_HEADER } else { 0 };
         block::find(bytes, header, &mut self.frames);
         for frame in &mut self.frames {
             frame.range = frame.range.start + start..frame.range.end + start;
@@ -241,15 +241,26 @@ impl Path for Ring {
         let mut sent = Sent::default();
         if let Some(sender) = &self.sender {
             let frames = self.frames().iter().enumerate().filter(|(at, frame)| passes(*at, frame));
-            let frames = frames.map(|(_, frame)| frame.range.start - VNET_HEADER..frame.range.end);
             // The kernel copies the bytes.
-            sent = sender.send(&frames.map(|range| IoSlice::new(self.part(range))).collect::<Vec<_>>());
+            sent = sender.send(&frames.map(|(_, frame)| IoSlice::new(self.whole(frame))).collect::<Vec<_>>());
         }
         self.taken = self.taken.end..self.taken.end;
         if self.taken.end == self.frames.len() {
             self.release();
         }
         sent
+    }
+
+    fn sender(&self) -> Option<Arc<dyn FrameSender>> {
+        self.sender.clone().map(|sender| sender as Arc<dyn FrameSender>)
+    }
+
+    fn before(&self) -> usize {
+        if self.sender.is_some() { VNET_HEADER } else { 0 }
+    }
+
+    fn whole(&self, frame: &Frame) -> &[u8] {
+        self.part(frame.range.start - self.before()..frame.range.end)
     }
 
     fn meter(&self) -> Arc<dyn Meter> {

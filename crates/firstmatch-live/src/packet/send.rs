@@ -9,7 +9,7 @@ use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
 
 use super::socket::Socket;
 use crate::Interface;
-use crate::path::Sent;
+use crate::path::{FrameSender, Sent};
 
 /// Number of times that a frame is tried while a queue is full, and the maximum wait for room before another try.
 const TRIES: usize = 3;
@@ -33,8 +33,17 @@ impl Sender {
         Ok(Self { socket })
     }
 
-    /// Sends frames, in this order. A frame that the kernel does not take is left out and counted.
-    pub(super) fn send(&self, frames: &[IoSlice<'_>]) -> Sent {
+    /// Waits for room in the socket's queue.
+    fn wait(&self) {
+        let wait = Timespec::try_from(WAIT).ok();
+        // Where nothing can be waited for, the next try follows at once.
+        let _ready = poll(&mut [PollFd::new(&self.socket, PollFlags::OUT)], wait.as_ref());
+    }
+}
+
+impl FrameSender for Sender {
+    /// A frame that the kernel does not take is left out and counted.
+    fn send(&self, frames: &[IoSlice<'_>]) -> Sent {
         if frames.is_empty() {
             return Sent::default();
         }
@@ -55,12 +64,5 @@ impl Sender {
             }
         }
         Sent { sent: frames.len() as u64 - lost, lost }
-    }
-
-    /// Waits for room in the socket's queue.
-    fn wait(&self) {
-        let wait = Timespec::try_from(WAIT).ok();
-        // Where nothing can be waited for, the next try follows at once.
-        let _ready = poll(&mut [PollFd::new(&self.socket, PollFlags::OUT)], wait.as_ref());
     }
 }

@@ -17,7 +17,7 @@ use super::ring::SocketMeter;
 use super::send::Sender;
 use super::socket::{KeptOut, Socket};
 use crate::Interface;
-use crate::path::{BATCH, Frame, Meter, Path, Sent};
+use crate::path::{BATCH, Frame, FrameSender, Meter, Path, Sent};
 
 /// Bytes of the memory that the kernel takes at once; a slot does not cross its end.
 const BLOCK: usize = 256 << 10;
@@ -39,7 +39,7 @@ const SLOT: usize = 2 << 10;
 pub struct Slots {
     name: String,
     meter: Arc<SocketMeter>,
-    sender: Sender,
+    sender: Arc<Sender>,
     memory: Memory,
     /// Bytes of a slot.
     slot: usize,
@@ -88,7 +88,7 @@ impl Slots {
         socket.receive_all(from.index())?;
         let (name, meter) = (from.name().to_owned(), Arc::new(SocketMeter::new(socket)));
         let kept_out = if is_grouped { KeptOut::Outgoing } else { KeptOut::None };
-        let (sender, frames) = (Sender::open(to, false)?, Vec::with_capacity(BATCH));
+        let (sender, frames) = (Arc::new(Sender::open(to, false)?), Vec::with_capacity(BATCH));
         Ok(Self { name, meter, sender, memory, slot, kept_out, next: 0, frames })
     }
 
@@ -204,6 +204,10 @@ impl Path for Slots {
         }
         self.frames.clear();
         sent
+    }
+
+    fn sender(&self) -> Option<Arc<dyn FrameSender>> {
+        Some(Arc::clone(&self.sender) as Arc<dyn FrameSender>)
     }
 
     fn meter(&self) -> Arc<dyn Meter> {
