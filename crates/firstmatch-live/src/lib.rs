@@ -39,6 +39,7 @@ pub mod path;
 pub mod systems;
 mod user;
 mod watcher;
+pub mod xdp;
 
 pub use counts::{BATCH_BOUNDS, Batches, Counts};
 pub use lane::{LaneOptions, OnPanic};
