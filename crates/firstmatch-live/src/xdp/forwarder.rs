@@ -101,7 +101,7 @@ impl Forwarder {
     ///
     /// # Errors
     /// If the process lacks one of the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, the kernel is
-    /// older than Linux 5.11 or has no AF_XDP, or an interface has several queues or an XDP program already.
+    /// older than Linux 5.10 or has no AF_XDP, or an interface has several queues or an XDP program already.
     pub fn open_pair(a: &Interface, b: &Interface, config: &XdpConfig) -> io::Result<[Self; 2]> {
         let chunks = (config.mib.max(1) << 20).div_ceil(CHUNK).next_power_of_two();
         let size = u32::try_from(chunks).ok().filter(|size| *size <= 1 << 24).ok_or(io::ErrorKind::InvalidInput)?;

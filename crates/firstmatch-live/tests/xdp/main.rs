@@ -9,10 +9,11 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::thread;
 
+use firstmatch_live::packet::Statistics;
 use firstmatch_live::xdp::{Forwarder, Mode, Sent, XdpConfig};
 
 use namespace::{inside, interface, ip, open, part, say};
-use traffic::{LAST, Running, Sink, Totals, frame, number, send_all, step, tagged, wait};
+use traffic::{LAST, Running, Sender, Sink, Totals, frame, number, send_all, step, tagged, wait};
 
 /// Chunks of a direction with 1 MiB.
 const CHUNKS: u32 = 512;
@@ -183,7 +184,7 @@ fn stop_beside_traffic_is_exact() {
 #[test]
 fn frames_that_cannot_go_out_are_counted() {
     alone("frames_that_cannot_go_out_are_counted", || {
-        let [mut there, _back] = open(1).unwrap();
+        let [mut there, mut back] = open(1).unwrap();
         there.start().unwrap();
         let mut totals = Totals::default();
         ip("link set vd down");
@@ -207,6 +208,32 @@ fn frames_that_cannot_go_out_are_counted() {
         assert!(step(&mut there, &mut totals));
         assert_eq!(totals.sent, 101);
         assert_eq!(sink.frames().len(), 100);
+        // The chunks of lost frames have come back.
+        send_all("va", (0..CHUNKS).map(|k| frame(k, 60)));
+        assert_eq!(there.meter().statistics().unwrap(), Statistics { received: 301, lost: 0 });
+        assert_eq!(there.take(usize::MAX), CHUNKS as usize);
+        // After its interface is gone nothing goes out, and the other direction is silent.
+        ip("link del vc");
+        let lost = there.forward(|place| place < 10).lost + there.waiting();
+        assert_eq!((lost, back.take(1), back.forward(|_| true)), (10, 0, Sent::default()));
+        send_all("va", [frame(0, 60), frame(1, 60)]);
+        assert_eq!((there.take(2), there.forward(|_| true)), (2, Sent { sent: 0, lost: 2 }));
+    });
+}
+
+/// A bridge needs its capabilities only until it is open.
+#[test]
+fn bridge_runs_without_root() {
+    alone("bridge_runs_without_root", || {
+        let [there, _back] = open(1).unwrap();
+        let sink = Sink::open("vd");
+        let sender = Sender::open("va");
+        firstmatch_live::become_user("nobody").unwrap();
+        assert!(open(1).is_err());
+        let lane = Running::start(there);
+        sender.send((0..100).chain([LAST]).map(|k| frame(k, 60)));
+        assert_eq!(sink.frames().len(), 50);
+        assert_eq!(lane.finish().1, Totals { sent: 51, denied: 50, lost: 0 });
     });
 }
 

@@ -37,16 +37,30 @@ pub(crate) fn number(frame: &[u8]) -> u32 {
     u32::from_be_bytes(frame[at..at + 4].try_into().unwrap())
 }
 
-/// Sends frames at an interface. A frame that finds the queue full is sent again.
-pub(crate) fn send_all(name: &str, frames: impl IntoIterator<Item = Vec<u8>>) {
-    let socket = Socket::open().unwrap();
-    socket.bind(interface(name).index(), false).unwrap();
-    for frame in frames {
-        while let Err(error) = send(&socket, &frame, SendFlags::empty()) {
-            assert_eq!(error, Errno::NOBUFS, "send at {name}");
-            thread::yield_now();
+/// Socket that sends at one interface.
+pub(crate) struct Sender(Socket);
+
+impl Sender {
+    pub(crate) fn open(name: &str) -> Self {
+        let socket = Socket::open().unwrap();
+        socket.bind(interface(name).index(), false).unwrap();
+        Self(socket)
+    }
+
+    /// Sends frames. One that finds the queue full is sent again.
+    pub(crate) fn send(&self, frames: impl IntoIterator<Item = Vec<u8>>) {
+        for frame in frames {
+            while let Err(error) = send(&self.0, &frame, SendFlags::empty()) {
+                assert_eq!(error, Errno::NOBUFS);
+                thread::yield_now();
+            }
         }
     }
+}
+
+/// Sends frames at the interface of a name.
+pub(crate) fn send_all(name: &str, frames: impl IntoIterator<Item = Vec<u8>>) {
+    Sender::open(name).send(frames);
 }
 
 /// Frames that arrive at the interface of a name, up to [`LAST`].
