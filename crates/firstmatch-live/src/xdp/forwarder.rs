@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
 use super::memory::{CHUNK, Consumer, Descriptor, Owner, Pool, Producer};
-use super::port::{Memory, Port};
+use super::port::{Memory, Port, check_tags};
 use super::program::Mode;
 use crate::Interface;
 use crate::packet::{Frame, Statistics};
@@ -28,11 +28,13 @@ const TRIES: u32 = 3;
 pub struct XdpConfig {
     /// Memory for the frames of each direction in MiB, rounded up to a power of two; a frame takes 2 KiB.
     pub mib: usize,
+    /// Whether interfaces may be used that take VLAN tags out of frames; see [`takes_tags_out`](super::takes_tags_out).
+    pub allow_tag_offload: bool,
 }
 
 impl Default for XdpConfig {
     fn default() -> Self {
-        Self { mib: 8 }
+        Self { mib: 8, allow_tag_offload: false }
     }
 }
 
@@ -101,10 +103,15 @@ impl Forwarder {
     ///
     /// # Errors
     /// If the process lacks one of the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, the kernel is
-    /// older than Linux 5.10 or has no AF_XDP, or an interface has several queues or an XDP program already.
+    /// older than Linux 5.10 or has no AF_XDP, or an interface takes out VLAN tags, has several queues, or an XDP program
+    /// already.
     pub fn open_pair(a: &Interface, b: &Interface, config: &XdpConfig) -> io::Result<[Self; 2]> {
         let chunks = (config.mib.max(1) << 20).div_ceil(CHUNK).next_power_of_two();
         let size = u32::try_from(chunks).ok().filter(|size| *size <= 1 << 24).ok_or(io::ErrorKind::InvalidInput)?;
+        if !config.allow_tag_offload {
+            check_tags(a)?;
+            check_tags(b)?;
+        }
         let (registration, [pool_a, pool_b]) = Pool::pair(chunks)?;
         let (port_a, rings_a) = Port::open(a, Memory::New(&registration), size)?;
         let (port_b, rings_b) = Port::open(b, Memory::Of(&port_a), size)?;

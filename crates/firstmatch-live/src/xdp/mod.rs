@@ -8,9 +8,12 @@
 //!   chunk, and out of it again (copy mode); this program never copies one.
 //! - Each direction owns half of the chunks, the fill and receive ring of one interface, and the send and completion ring of
 //!   the other. So two threads need no lock.
-//! - VLAN tags stay in the frames. Frames longer than 1,792 bytes do not fit in a chunk, because the kernel keeps 256 bytes
-//!   of it free; it drops and counts them. So offloads that merge frames (GRO, LRO) must be off, and unfinished checksums
-//!   cannot be seen here.
+//! - VLAN tags stay in the frames, unless the interface takes them out before: such interfaces are refused, because a
+//!   frame would be forwarded without its tag.
+//! - Frames longer than 1,792 bytes do not fit in a chunk, because the kernel keeps 256 bytes of it free; it drops and
+//!   counts them. So offloads that merge frames (GRO, LRO) must be off.
+//! - Checksums that a sender on this host has left to its interface are forwarded unfinished, and cannot be told from
+//!   wrong ones.
 //! - An interface must have one queue. Frames of other queues would be dropped, without a count.
 //!
 //! ```no_run
@@ -34,6 +37,8 @@ mod forwarder;
 mod memory;
 mod port;
 mod program;
+mod settings;
 
 pub use forwarder::{Forwarder, Sent, XdpConfig, XdpMeter};
 pub use program::Mode;
+pub use settings::takes_tags_out;

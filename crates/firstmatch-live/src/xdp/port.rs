@@ -10,7 +10,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, soc
 use rustix::thread::{CapabilitySet, capabilities};
 
 use super::memory::{CHUNK, Consumer, Descriptor, Producer};
-use super::program::{Program, receive_all};
+use super::program::Program;
+use super::settings::{receive_all, takes_tags_out};
 use crate::Interface;
 use crate::packet::{Socket, Statistics};
 
@@ -83,7 +84,7 @@ impl Port {
         let socket = xdp_socket().map_err(told)?;
         sockopt::set_xdp_tx_ring_size(&socket, size).map_err(told)?;
         let place = sockopt::xdp_mmap_offsets(&socket).map_err(told)?.tx;
-        let ring = Producer::map(socket.as_fd(), libc::XDP_PGOFF_TX_RING as u64, size, place)?;
+        let ring = Producer::map(socket.as_fd(), u64::from(libc::XDP_PGOFF_TX_RING as u32), size, place)?;
         // Room for copies of all frames in the ring, so that the ring and the interface are the only limits.
         sockopt::set_socket_send_buffer_size_force(&socket, size as usize * 2 * CHUNK).map_err(told)?;
         bind_shared(&socket, interface, 0, self.as_fd()).map_err(told)?;
@@ -151,6 +152,17 @@ fn check_queues(interface: &Interface, with: &OwnedFd, size: u32) -> io::Result<
     }
     let name = interface.name();
     let text = format!("{name} has several queues, and AF_XDP takes one: ethtool -L {name} combined 1");
+    Err(io::Error::new(io::ErrorKind::Unsupported, text))
+}
+
+/// Checks that an interface leaves VLAN tags in frames, because a frame without its tag would go to another network.
+pub(super) fn check_tags(interface: &Interface) -> io::Result<()> {
+    let name = interface.name();
+    if !takes_tags_out(interface)? {
+        return Ok(());
+    }
+    let text =
+        format!("{name} takes VLAN tags out of frames, and AF_XDP does not see them: ethtool -K {name} rxvlan off");
     Err(io::Error::new(io::ErrorKind::Unsupported, text))
 }
 

@@ -1,12 +1,10 @@
 //! The program that the kernel runs for each frame, its map of sockets, and its place at an interface.
-#![expect(unsafe_code, reason = "the system calls that rustix does not have")]
+#![expect(unsafe_code, reason = "the system call bpf")]
 
 use std::ffi::{CStr, c_int, c_long};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use rustix::io::{Errno, Result};
-
-use crate::packet::Socket;
 
 /// Commands of bpf(2).
 const MAP_CREATE: c_int = 0;
@@ -219,21 +217,6 @@ fn call<A: Attributes>(command: c_int, attributes: &A) -> Result<c_long> {
     } else {
         Ok(result)
     }
-}
-
-/// Makes an interface receive frames for other hosts, too, for as long as the socket is open.
-pub(super) fn receive_all(socket: &Socket, interface: u32) -> std::io::Result<()> {
-    let request = libc::packet_mreq {
-        mr_ifindex: interface as c_int,
-        mr_type: libc::PACKET_MR_PROMISC as u16,
-        mr_alen: 0,
-        mr_address: [0; 8],
-    };
-    let (at, size) = ((&raw const request).cast(), size_of_val(&request) as libc::socklen_t);
-    let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the kernel reads at most `size` bytes of the request.
-    let result = unsafe { libc::setsockopt(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, at, size) };
-    if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use firstmatch_live::packet::Statistics;
-use firstmatch_live::xdp::{Forwarder, Mode, Sent, XdpConfig};
+use firstmatch_live::xdp::{Forwarder, Mode, Sent, XdpConfig, takes_tags_out};
 
-use namespace::{inside, interface, ip, open, part, say};
+use namespace::{inside, interface, ip, open, open_between, part, say};
 use traffic::{LAST, Running, Sender, Sink, Totals, frame, number, send_all, step, tagged, wait};
 
 /// Chunks of a direction with 1 MiB.
@@ -62,6 +62,17 @@ fn tags_and_long_frames_keep_every_byte() {
         send_all("va", frames.iter().cloned().chain([frame(LAST, 1514)]));
         assert_eq!(sink.frames(), frames);
         lane.finish();
+    });
+}
+
+/// Interfaces that take tags out of frames are refused, because the tags would be lost. Those of veth do so.
+#[test]
+fn tag_offload_is_refused() {
+    alone("tag_offload_is_refused", || {
+        assert!(takes_tags_out(&interface("vb")).unwrap());
+        assert!(!takes_tags_out(&interface("lo")).unwrap());
+        let refused = Forwarder::open_pair(&interface("vb"), &interface("vc"), &XdpConfig::default()).unwrap_err();
+        assert!(refused.to_string().contains("ethtool -K vb rxvlan off"), "{refused}");
     });
 }
 
@@ -269,7 +280,7 @@ fn others_and_several_queues_are_refused() {
         ip("link add ve numrxqueues 2 numtxqueues 2 type veth peer name vg numrxqueues 2 numtxqueues 2");
         ip("link set ve up");
         ip("link set vg up");
-        let error = Forwarder::open_pair(&interface("vb"), &interface("vg"), &XdpConfig::default()).unwrap_err();
+        let error = open_between("vb", "vg", 1).unwrap_err();
         assert!(error.to_string().contains("ethtool -L vg combined 1"), "{error}");
         drop(open(1).unwrap());
     });

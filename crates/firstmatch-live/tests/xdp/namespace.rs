@@ -94,7 +94,14 @@ pub(crate) fn interface(name: &str) -> Interface {
 
 /// Opens the bridge vb–vc with `mib` of memory for each direction.
 pub(crate) fn open(mib: usize) -> std::io::Result<[Forwarder; 2]> {
+    open_between("vb", "vc", mib)
+}
+
+/// Opens the bridge between two interfaces.
+pub(crate) fn open_between(a: &str, b: &str, mib: usize) -> std::io::Result<[Forwarder; 2]> {
     let mut config = XdpConfig::default();
     config.mib = mib;
-    Forwarder::open_pair(&interface("vb"), &interface("vc"), &config)
+    // The tags of these tests are in the frames, which veth leaves as they are.
+    config.allow_tag_offload = true;
+    Forwarder::open_pair(&interface(a), &interface(b), &config)
 }
