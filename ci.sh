@@ -119,6 +119,7 @@ stage_live() {
     fi
     [ -z "${CI:-}" ] || export REQUIRE_LIVE=1
     timeout 600 "${build[@]}"
+    timeout 600 cargo test "${tests[@]}" --test xdp
     if [ "$(id -u)" != 0 ] || ! "${user[@]}" unshare -Urn true 2>/dev/null; then
         skip "live traffic as a user without rights: there are no namespaces of users"
         return

@@ -19,7 +19,7 @@ pub(crate) use analysis::{CheckArgs, DiffArgs, HELD_VALUE, ProveArgs, TestArgs, 
 pub(crate) use limits::RuleLimits;
 pub(crate) use live::{BridgeArgs, WatchArgs};
 #[cfg(all(feature = "live", target_os = "linux"))]
-pub(crate) use live::{Fail, LiveArgs, Offloads, Which};
+pub(crate) use live::{Fail, Io, LiveArgs, Offloads, Which};
 pub(crate) use system::{System, SystemArgs, Threads};
 
 use crate::engine_names;

@@ -19,6 +19,9 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// Time between two looks at a ring that is being emptied.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// Time between two looks at a path that is congested.
+const CONGESTED: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+
 /// Effect of a panic on a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnPanic {
@@ -98,7 +101,7 @@ impl<P: Path, W: Decide> Lane<P, W> {
             self.decide()?;
             let mut ready =
                 [PollFd::from_borrowed_fd(self.path.ready(), PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
-            match poll(&mut ready, None) {
+            match poll(&mut ready, self.path.is_congested().then_some(&CONGESTED)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -119,6 +122,10 @@ impl<P: Path, W: Decide> Lane<P, W> {
             self.taken += self.path.frames().len() as u64;
             self.work.decide(&mut self.path)?;
         }
+        if self.path.is_congested() {
+            let sent = self.path.finish(|_, _| false);
+            lock(&self.work.counts()).add_sent(sent);
+        }
         Ok(())
     }
 
@@ -133,7 +140,9 @@ impl<P: Path, W: Decide> Lane<P, W> {
         loop {
             self.decide()?;
             let statistics = meter.statistics()?;
-            if self.taken + statistics.lost >= statistics.received || Instant::now() >= until {
+            let is_empty = self.taken + statistics.lost >= statistics.received && self.path.waiting() == 0;
+            if is_empty || Instant::now() >= until {
+                lock(&self.work.counts()).unsent += self.path.waiting();
                 return Ok(());
             }
             let wait = Timespec::try_from(LOOK).map_err(io::Error::other)?;

@@ -3,6 +3,7 @@
 //! - [`Interface`]: an interface by its name, and whether it is up or gone.
 //! - [`path`]: where frames come from, and where they go.
 //! - [`packet`]: sockets and receive rings of AF_PACKET, which are paths.
+//! - [`xdp`]: paths over AF_XDP.
 //! - [`Lanes`]: threads that each take frames from a path and decide them; [`Counts`] sums up what they did.
 //! - [`systems`]: lookups of lanes by planes, arrangements of threads.
 //! - [`Watcher`]: which files have changed.

@@ -87,6 +87,20 @@ impl Interface {
         ethtool::merges_frames(&socket, &name)
     }
 
+    /// Whether VLAN tags are taken out of received frames, and given to the kernel beside them.
+    ///
+    /// AF_XDP does not see such a tag, so that a bridge would decide and send the frame without it. For example, a frame
+    /// of VLAN 42 would leave untagged. The setting is `rxvlan` of `ethtool -K`. It says nothing of frames that come from
+    /// the same host: at a veth, the other end's `txvlan` must be off as well.
+    ///
+    /// # Errors
+    /// If the interface is gone.
+    pub fn takes_tags_out(&self) -> io::Result<bool> {
+        let socket = any_socket()?;
+        let name = netdevice::index_to_name(&socket, self.index)?;
+        ethtool::takes_tags_out(&socket, &name)
+    }
+
     fn about(&self) -> io::Result<About> {
         netlink::about(self.index)?.ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))
     }

@@ -102,6 +102,16 @@ pub trait Path: Send + 'static {
     /// another interface, and gives back all frames.
     fn finish(&mut self, passes: impl FnMut(usize, &Frame) -> bool) -> Sent;
 
+    /// Returns the number of frames that were sent on and that no [`finish`](Self::finish) has counted yet.
+    fn waiting(&self) -> u64 {
+        0
+    }
+
+    /// Whether [`finish`](Self::finish) is to be called soon though no frame may come.
+    fn is_congested(&self) -> bool {
+        self.waiting() > 0
+    }
+
     /// Returns a sender to the interface that the path leads to; `None` if it leads nowhere, or frames can only be sent on
     /// from where they are.
     fn sender(&self) -> Option<Arc<dyn FrameSender>> {

@@ -38,6 +38,9 @@ pub(crate) struct BridgeArgs {
     /// expected, or keep them as they are, which costs a millisecond of delay
     #[arg(long, value_name = "HOW", default_value = "refuse")]
     pub(crate) offloads: Offloads,
+    /// The sockets: those of AF_PACKET, or those of AF_XDP, which the host does not see the frames of
+    #[arg(long, value_name = "SOCKETS", default_value = "packet")]
+    pub(crate) io: Io,
     /// Pass frames of ARP, which is no IP and so denied unless the rules say `unknown permit`
     #[arg(long)]
     pub(crate) pass_arp: bool,
@@ -126,4 +129,13 @@ pub(crate) enum Offloads {
     Refuse,
     /// Send such frames on as they are
     Keep,
+}
+
+/// Sockets of a bridge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Io {
+    /// AF_PACKET
+    Packet,
+    /// AF_XDP in copy mode: one thread for each direction
+    Xdp,
 }

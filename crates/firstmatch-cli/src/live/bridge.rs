@@ -1,24 +1,20 @@
 //! Command `firstmatch bridge`.
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use firstmatch::Verdict;
 use firstmatch_live::packet::{Ring, Slots};
+use firstmatch_live::xdp::{Forwarder, XdpConfig};
 use firstmatch_live::{Interface, LaneOptions, OnPanic};
 
 use super::control::{Start, Traffic, check_rules, interface, refused};
 use super::rules_file::RulesFile;
-use crate::args::{BridgeArgs, Fail, Offloads, System};
+use crate::args::{BridgeArgs, Fail, Io, Offloads, System};
 use crate::{End, diagnostics};
 
 pub(crate) fn run(args: &BridgeArgs) -> anyhow::Result<End> {
     let BridgeArgs { live, first, second, .. } = args;
     check_rules(live)?;
-    if first == second {
-        bail!("{first} is given twice; expected two interfaces");
-    }
-    if args.fail == Fail::Open && live.system.is_some_and(|system| system != System::Copies) {
-        bail!("--fail open is of --system copies; the planes of the others hold frames that a panic would lose");
-    }
+    check(args)?;
     let Some(rules) = RulesFile::open(live)? else { return Ok(End::BadInput) };
     if rules.firewall.policy().unknown == Verdict::Deny && !args.pass_arp {
         diagnostics::warning(
@@ -51,17 +47,47 @@ pub(crate) fn run(args: &BridgeArgs) -> anyhow::Result<End> {
     };
     let ways = [(&interfaces[0], &interfaces[1]), (&interfaces[1], &interfaces[0])];
     let of_way = |error| refused(first, &error);
-    match args.offloads {
-        Offloads::Refuse => {
+    match (args.io, args.offloads) {
+        (Io::Xdp, _) => {
+            let mut config = XdpConfig::default();
+            config.mib = mib;
+            let paths =
+                Forwarder::open_pair(&interfaces[0], &interfaces[1], &config).map_err(|error| anyhow!(error))?;
+            Start { traffic, paths: paths.into() }.run()
+        }
+        (Io::Packet, Offloads::Refuse) => {
             let paths: Result<Vec<_>, _> = ways.iter().map(|(from, to)| Slots::open(from, to, mib, workers)).collect();
             Start { traffic, paths: paths.map_err(of_way)?.into_iter().flatten().collect() }.run()
         }
-        Offloads::Keep => {
+        (Io::Packet, Offloads::Keep) => {
             let paths: Result<Vec<_>, _> =
                 ways.iter().map(|(from, to)| Ring::open_to(from, to, mib, workers)).collect();
             Start { traffic, paths: paths.map_err(of_way)?.into_iter().flatten().collect() }.run()
         }
     }
+}
+
+/// Refuses options that do not go together.
+fn check(args: &BridgeArgs) -> anyhow::Result<()> {
+    let BridgeArgs { live, first, second, .. } = args;
+    let has_system = live.system.is_some_and(|system| system != System::Copies);
+    if first == second {
+        bail!("{first} is given twice; expected two interfaces");
+    }
+    if args.fail == Fail::Open && has_system {
+        bail!("--fail open is of --system copies; the planes of the others hold frames that a panic would lose");
+    }
+    if args.io == Io::Xdp {
+        let other = [
+            (live.workers > 1, "--workers", "one thread for each direction, because a socket is of one queue"),
+            (has_system, "--system", "copies alone, because frames are sent from where they are"),
+            (args.offloads == Offloads::Keep, "--offloads keep", "frames as they are on the wire alone"),
+        ];
+        if let Some((_, option, what)) = other.into_iter().find(|(is_asked, ..)| *is_asked) {
+            bail!("--io xdp does not go with {option}: it takes {what}");
+        }
+    }
+    Ok(())
 }
 
 /// Returns an interface that may be bridged.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
 use crate::namespace::{Folder, inside, ip};
-use crate::ports::{Receiver, bridge, number_of, ports};
+use crate::ports::{Receiver, bridge, can_xdp, number_of, ports};
 use crate::traffic::{RULES, Sender, frame, in_flow, rules, tagged};
 use crate::watch::{Answer, command, run};
 
@@ -32,7 +32,10 @@ fn numbers(frames: &[Vec<u8>]) -> Vec<u32> {
 fn permitted_frames_come_out_whole_and_in_order() {
     inside("bridge::permitted_frames_come_out_whole_and_in_order", || {
         ports(false);
-        for options in [&[][..], &["--offloads", "keep"]] {
+        for options in [&[][..], &["--offloads", "keep"], &["--io", "xdp"]] {
+            if options.contains(&"xdp") && !can_xdp() {
+                continue;
+            }
             for kind in [frame, |number| tagged(number, 42)] {
                 let frames: Vec<_> = (0..2_000).map(kind).collect();
                 let (out, answer) = through(&rules(), options, &frames);
@@ -237,6 +240,9 @@ fn ports_that_cannot_be_bridged_are_refused() {
         };
         let pair = ["vb", "vc"];
         assert!(refused(&["vb", "vb"]).contains("vb is given twice"));
+        assert!(
+            refused(&["vb", "vc", "--io", "xdp", "--workers", "2"]).contains("--io xdp does not go with --workers")
+        );
         let error = refused(&pair);
         assert!(error.contains("vb merges frames") && error.contains("ethtool -K vb gro off"), "{error}");
         assert!(error.contains("warning: ARP is no IP"), "{error}");

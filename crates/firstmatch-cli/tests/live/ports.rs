@@ -2,14 +2,16 @@
 
 use std::path::Path as FilePath;
 use std::process::Command;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use firstmatch_live::Interface;
 use firstmatch_live::packet::{Ring, RingConfig};
 use firstmatch_live::path::Path;
+use firstmatch_live::xdp::{Forwarder, XdpConfig};
+use firstmatch_testkit::skip;
 
-use crate::namespace::ip;
+use crate::namespace::{ip, is_root_everywhere};
 use crate::watch::{Watch, command, run};
 
 /// Makes a second pair, vc–vd, and sets the offloads of all four ends.
@@ -26,9 +28,20 @@ pub(crate) fn ports(has_offloads: bool) {
 
 pub(crate) fn offloads(name: &str, are_on: bool) {
     let state = if are_on { "on" } else { "off" };
-    let line = ["gro", "gso", "tso", "tx", "rx"].iter().flat_map(|feature| [*feature, state]);
+    let line = ["gro", "gso", "tso", "tx", "rx", "txvlan", "rxvlan"].iter().flat_map(|feature| [*feature, state]);
     let output = Command::new("ethtool").args(["-K", name]).args(line).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Whether sockets of AF_XDP can be opened, which root in a namespace of users may not.
+pub(crate) fn can_xdp() -> bool {
+    let [first, second] = ["vb", "vc"].map(|name| Interface::of_name(name).unwrap());
+    let opened = Forwarder::open_pair(&first, &second, &XdpConfig::default()).map(drop);
+    if let Err(error) = &opened {
+        assert!(!is_root_everywhere() || env::var_os("REQUIRE_LIVE").is_none(), "{error}");
+        skip(&format!("SKIP AF_XDP: {error}"));
+    }
+    opened.is_ok()
 }
 
 /// Starts a bridge between `vb` and `vc`, and waits until frames pass.

@@ -14,6 +14,7 @@ const SIOCETHTOOL: c_ulong = 0x8946;
 const GET_GRO: u32 = 0x2B;
 const GET_FLAGS: u32 = 0x25;
 const FLAG_LRO: u32 = 1 << 15;
+const FLAG_TAGS: u32 = 1 << 8;
 
 /// Argument and answer of a command.
 #[repr(C)]
@@ -25,6 +26,11 @@ struct Value {
 /// Whether an interface merges received frames of one connection (GRO or LRO). The socket may be of any kind.
 pub(crate) fn merges_frames(socket: &impl AsFd, name: &str) -> io::Result<bool> {
     Ok(get(socket, name, GET_GRO)? != 0 || get(socket, name, GET_FLAGS)? & FLAG_LRO != 0)
+}
+
+/// Whether an interface takes VLAN tags out of received frames.
+pub(crate) fn takes_tags_out(socket: &impl AsFd, name: &str) -> io::Result<bool> {
+    Ok(get(socket, name, GET_FLAGS)? & FLAG_TAGS != 0)
 }
 
 /// Returns the value of a setting, 0 where there is no such setting.

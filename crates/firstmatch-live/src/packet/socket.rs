@@ -69,7 +69,7 @@ impl Socket {
     }
 
     /// Receives frames for other hosts, too.
-    pub(super) fn receive_all(&self, index: u32) -> io::Result<()> {
+    pub(crate) fn receive_all(&self, index: u32) -> io::Result<()> {
         let (kind, address) = (libc::PACKET_MR_PROMISC as u16, [0; 8]);
         let request = libc::packet_mreq { mr_ifindex: index as c_int, mr_type: kind, mr_alen: 0, mr_address: address };
         self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)

@@ -13,7 +13,7 @@ use super::memory::{CHUNK, Consumer, Descriptor, Owner, Pool, Producer};
 use super::port::{Memory, Port, check_tags};
 use super::program::Mode;
 use crate::Interface;
-use crate::packet::{Frame, Statistics};
+use crate::path::{BATCH, Frame, Meter, Path, Sent, Statistics};
 
 /// Maximum number of entries of a send ring.
 const SEND: u32 = 1024;
@@ -28,7 +28,7 @@ const TRIES: u32 = 3;
 pub struct XdpConfig {
     /// Memory for the frames of each direction in MiB, rounded up to a power of two; a frame takes 2 KiB.
     pub mib: usize,
-    /// Whether interfaces may be used that take VLAN tags out of frames; see [`takes_tags_out`](super::takes_tags_out).
+    /// Whether interfaces may be used that take VLAN tags out of frames; see [`Interface::takes_tags_out`].
     pub allow_tag_offload: bool,
 }
 
@@ -38,18 +38,9 @@ impl Default for XdpConfig {
     }
 }
 
-/// Frames that left a send ring, or never came into it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
-    /// Frames that the interface has taken.
-    pub sent: u64,
-    /// Frames that found the send ring full, or that the interface has refused.
-    pub lost: u64,
-}
-
 /// One direction of a bridge, which receives from one interface and sends to the other.
 ///
-/// Frames that were taken stay where they are until [`Forwarder::forward`] sends them from there, or gives their chunks
+/// Frames that were taken stay where they are until [`Path::finish`] sends them from there, or gives their chunks
 /// back. The rings, except the send ring, have room for all chunks, so they are never full.
 ///
 /// # Invariants
@@ -57,6 +48,7 @@ pub struct Sent {
 /// - A chunk is the program's exactly while its frame is in `frames`.
 #[derive(Debug)]
 pub struct Forwarder {
+    name: String,
     from: Arc<Port>,
     /// Keeps the program at the other interface, whose frames would reach the host otherwise.
     _to: Arc<Port>,
@@ -74,22 +66,19 @@ pub struct Forwarder {
     refused: u32,
 }
 
-/// Counts of one direction, which other threads may read.
+/// Counts of one direction.
 #[derive(Debug)]
-pub struct XdpMeter {
+struct XdpMeter {
     port: Arc<Port>,
     taken: AtomicU64,
 }
 
-impl XdpMeter {
-    /// Returns all counts so far: frames that were taken from the receive ring, and those lost before.
-    ///
-    /// Lost frames found no free chunk, or were longer than 1,792 bytes. Frames that the driver drops before the program
-    /// runs are not counted, nor those before the start or after the stop.
-    ///
-    /// # Errors
-    /// If the system call fails.
-    pub fn statistics(&self) -> io::Result<Statistics> {
+/// Frames that were taken from the receive ring, and those lost before.
+///
+/// Lost frames found no free chunk, or were longer than 1,792 bytes. Frames that the driver drops before the program runs
+/// are not counted, nor those before the start or after the stop.
+impl Meter for XdpMeter {
+    fn statistics(&self) -> io::Result<Statistics> {
         let mut all = self.port.losses()?;
         all.received = self.taken.load(Ordering::Relaxed) + all.lost;
         Ok(all)
@@ -99,7 +88,7 @@ impl XdpMeter {
 impl Forwarder {
     /// Opens a bridge: the direction from `a` to `b`, and that from `b` to `a`.
     ///
-    /// From now on the host receives no frame of the interfaces. None is forwarded before [`Forwarder::start`].
+    /// From now on the host receives no frame of the interfaces. None is forwarded before [`Path::start`].
     ///
     /// # Errors
     /// If the process lacks one of the capabilities CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK, the kernel is
@@ -118,12 +107,26 @@ impl Forwarder {
         let (sender_b, send_b) = port_b.sender(b, size.min(SEND))?;
         let (sender_a, send_a) = port_a.sender(a, size.min(SEND))?;
         let (port_a, port_b) = (Arc::new(port_a), Arc::new(port_b));
-        let one = |from: &Arc<Port>, to: &Arc<Port>, sender, pool, fill, receive, send, complete| {
+        let one = |name: &Interface, from: &Arc<Port>, to: &Arc<Port>, sender, pool, fill, receive, send, complete| {
+            let name = name.name().to_owned();
             let meter = Arc::new(XdpMeter { port: Arc::clone(from), taken: AtomicU64::new(0) });
             let (from, to, frames) = (Arc::clone(from), Arc::clone(to), Vec::with_capacity(chunks));
             let (uncounted, refused) = (0, 0);
-            let mut one =
-                Self { from, _to: to, sender, pool, fill, receive, send, complete, meter, frames, uncounted, refused };
+            let mut one = Self {
+                name,
+                from,
+                _to: to,
+                sender,
+                pool,
+                fill,
+                receive,
+                send,
+                complete,
+                meter,
+                frames,
+                uncounted,
+                refused,
+            };
             for chunk in one.pool.addresses() {
                 one.recycle(chunk, Owner::Program);
             }
@@ -131,111 +134,14 @@ impl Forwarder {
             one
         };
         Ok([
-            one(&port_a, &port_b, sender_b, pool_a, rings_a.fill, rings_a.receive, send_b, rings_b.complete),
-            one(&port_b, &port_a, sender_a, pool_b, rings_b.fill, rings_b.receive, send_a, rings_a.complete),
+            one(a, &port_a, &port_b, sender_b, pool_a, rings_a.fill, rings_a.receive, send_b, rings_b.complete),
+            one(b, &port_b, &port_a, sender_a, pool_b, rings_b.fill, rings_b.receive, send_a, rings_a.complete),
         ])
-    }
-
-    /// Lets frames in.
-    ///
-    /// # Errors
-    /// If the system call fails.
-    pub fn start(&self) -> io::Result<()> {
-        self.from.let_in()
-    }
-
-    /// Lets no more frames in: they are dropped. The receive ring keeps its frames, and none comes after this returns.
-    ///
-    /// # Errors
-    /// If the system call fails. For example, a process that has given up root may not do this before Linux 5.19.
-    pub fn stop(&self) -> io::Result<()> {
-        Ok(self.from.program.keep_out()?)
     }
 
     /// Returns the way in which the interface runs the program.
     pub fn mode(&self) -> Mode {
         self.from.program.mode
-    }
-
-    /// Returns the counts of this direction, which other threads may read.
-    pub fn meter(&self) -> Arc<XdpMeter> {
-        Arc::clone(&self.meter)
-    }
-
-    /// Takes frames from the receive ring in order of receipt, at most `most`, and returns their number.
-    ///
-    /// Frames that were taken before and not forwarded are kept, and no others are taken then.
-    pub fn take(&mut self, most: usize) -> usize {
-        self.reclaim();
-        if self.frames.is_empty() {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            let time = (now.as_secs() as u32, now.subsec_nanos());
-            let (pool, frames) = (&mut self.pool, &mut self.frames);
-            let taken = self.receive.drain(most, |entry| {
-                pool.pass(entry.address, Owner::Receiver, Owner::Program);
-                let start = entry.address as usize;
-                let range = start..start + entry.bytes as usize;
-                frames.push(Frame { range, bytes: entry.bytes, is_unfinished: false, time });
-            });
-            self.meter.taken.fetch_add(taken as u64, Ordering::Relaxed);
-        }
-        self.frames.len()
-    }
-
-    /// Returns the frames that were taken and not forwarded yet.
-    pub fn frames(&self) -> &[Frame] {
-        &self.frames
-    }
-
-    /// Returns the bytes of a frame that was taken and not forwarded yet.
-    ///
-    /// # Panics
-    /// If the frame was forwarded, or is of another forwarder.
-    pub fn bytes(&self, frame: &Frame) -> &[u8] {
-        self.pool.bytes(&frame.range)
-    }
-
-    /// Sends the taken frames for which `is_kept` is true, by their number in [`Forwarder::frames`], and drops the others.
-    ///
-    /// Frames that the interface does not take at once wait in the send ring, and a later call counts them; see
-    /// [`Forwarder::waiting`]. If the interface is down, frames are lost that come when others wait.
-    pub fn forward(&mut self, mut is_kept: impl FnMut(usize) -> bool) -> Sent {
-        let mut all = Sent::default();
-        let mut can_send = self.kick(&mut all);
-        let mut frames = std::mem::take(&mut self.frames);
-        for (place, frame) in frames.drain(..).enumerate() {
-            let address = frame.range.start as u64;
-            if !is_kept(place) {
-                self.recycle(address, Owner::Program);
-                continue;
-            }
-            can_send = can_send && (self.send.room() > 0 || (self.kick(&mut all) && self.send.room() > 0));
-            if can_send {
-                self.pool.pass(address, Owner::Program, Owner::Sender);
-                self.send.push(Descriptor { address, bytes: frame.bytes, options: 0 });
-                self.uncounted += 1;
-            } else {
-                self.recycle(address, Owner::Program);
-                all.lost += 1;
-            }
-        }
-        self.frames = frames;
-        self.kick(&mut all);
-        self.reclaim();
-        all
-    }
-
-    /// Returns the number of frames in the send ring, which no call has counted yet.
-    pub fn waiting(&self) -> u64 {
-        self.uncounted.into()
-    }
-
-    /// Whether [`Forwarder::take`] and [`Forwarder::forward`] are to be called soon though no frame may come in.
-    ///
-    /// This is so while frames wait in the send ring, or the interface has all chunks: then frames are lost until the
-    /// chunks are taken back, and the file descriptor does not become readable.
-    pub fn is_congested(&self) -> bool {
-        self.uncounted > 0 || self.pool.count(Owner::Receiver) == 0
     }
 
     /// Makes the kernel send what is in the send ring, and counts what left it. Returns whether the interface sends.
@@ -276,9 +182,88 @@ impl Forwarder {
     }
 }
 
-/// Readable while frames are in the receive ring.
-impl AsFd for Forwarder {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        Port::as_fd(&self.from)
+impl Path for Forwarder {
+    fn interface(&self) -> &str {
+        &self.name
+    }
+
+    fn start(&self) -> io::Result<()> {
+        self.from.let_in()
+    }
+
+    /// A process that has given up root may not do this before Linux 5.19.
+    fn stop(&self) -> io::Result<()> {
+        Ok(self.from.program.keep_out()?)
+    }
+
+    fn ready(&self) -> BorrowedFd<'_> {
+        self.from.as_fd()
+    }
+
+    fn take(&mut self) -> bool {
+        self.reclaim();
+        if self.frames.is_empty() {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let time = (now.as_secs() as u32, now.subsec_nanos());
+            let (pool, frames) = (&mut self.pool, &mut self.frames);
+            let taken = self.receive.drain(BATCH, |entry| {
+                pool.pass(entry.address, Owner::Receiver, Owner::Program);
+                let start = entry.address as usize;
+                let range = start..start + entry.bytes as usize;
+                frames.push(Frame { range, bytes: entry.bytes, is_unfinished: false, time });
+            });
+            self.meter.taken.fetch_add(taken as u64, Ordering::Relaxed);
+        }
+        !self.frames.is_empty()
+    }
+
+    fn frames(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    fn bytes(&self, frame: &Frame) -> &[u8] {
+        self.pool.bytes(&frame.range)
+    }
+
+    /// Frames that the interface does not take at once wait in the send ring, and a later call counts them. If the
+    /// interface is down, frames are lost that come when others wait.
+    fn finish(&mut self, mut passes: impl FnMut(usize, &Frame) -> bool) -> Sent {
+        let mut all = Sent::default();
+        let mut can_send = self.kick(&mut all);
+        let mut frames = std::mem::take(&mut self.frames);
+        for (place, frame) in frames.drain(..).enumerate() {
+            let address = frame.range.start as u64;
+            if !passes(place, &frame) {
+                self.recycle(address, Owner::Program);
+                continue;
+            }
+            can_send = can_send && (self.send.room() > 0 || (self.kick(&mut all) && self.send.room() > 0));
+            if can_send {
+                self.pool.pass(address, Owner::Program, Owner::Sender);
+                self.send.push(Descriptor { address, bytes: frame.bytes, options: 0 });
+                self.uncounted += 1;
+            } else {
+                self.recycle(address, Owner::Program);
+                all.lost += 1;
+            }
+        }
+        self.frames = frames;
+        self.kick(&mut all);
+        self.reclaim();
+        all
+    }
+
+    fn waiting(&self) -> u64 {
+        self.uncounted.into()
+    }
+
+    /// While the interface has all chunks, frames are lost until these are taken back, and no frame comes that would say
+    /// so.
+    fn is_congested(&self) -> bool {
+        self.uncounted > 0 || self.pool.count(Owner::Receiver) == 0
+    }
+
+    fn meter(&self) -> Arc<dyn Meter> {
+        Arc::clone(&self.meter) as Arc<dyn Meter>
     }
 }

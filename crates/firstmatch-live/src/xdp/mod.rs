@@ -18,6 +18,7 @@
 //!
 //! ```no_run
 //! use firstmatch_live::Interface;
+//! use firstmatch_live::path::Path;
 //! use firstmatch_live::xdp::{Forwarder, XdpConfig};
 //!
 //! # fn main() -> std::io::Result<()> {
@@ -25,9 +26,8 @@
 //! let [mut there, back] = Forwarder::open_pair(&a, &b, &XdpConfig::default())?;
 //! there.start()?;
 //! back.start()?;
-//! there.take(256);
-//! let are_short: Vec<bool> = there.frames().iter().map(|frame| there.bytes(frame).len() < 100).collect();
-//! let sent = there.forward(|place| are_short[place]);
+//! there.take();
+//! let sent = there.finish(|_, frame| frame.bytes < 100);
 //! println!("{} sent, {} lost", sent.sent, sent.lost);
 //! # Ok(())
 //! # }
@@ -37,8 +37,6 @@ mod forwarder;
 mod memory;
 mod port;
 mod program;
-mod settings;
 
-pub use forwarder::{Forwarder, Sent, XdpConfig, XdpMeter};
+pub use forwarder::{Forwarder, XdpConfig};
 pub use program::Mode;
-pub use settings::takes_tags_out;

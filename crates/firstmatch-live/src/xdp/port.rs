@@ -11,9 +11,9 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use super::memory::{CHUNK, Consumer, Descriptor, Producer};
 use super::program::Program;
-use super::settings::{receive_all, takes_tags_out};
 use crate::Interface;
-use crate::packet::{Socket, Statistics};
+use crate::packet::Socket;
+use crate::path::Statistics;
 
 /// Time for which a queue may be busy after its socket was closed, because the kernel frees it on a thread of its own.
 ///
@@ -71,7 +71,7 @@ impl Port {
         check_queues(interface, &socket, size)?;
         let program = Program::attach(interface.index()).map_err(told("attach an XDP program"))?;
         let promiscuous = Socket::open()?;
-        receive_all(&promiscuous, interface.index())?;
+        promiscuous.receive_all(interface.index())?;
         Ok((Self { socket, program, _promiscuous: promiscuous }, rings))
     }
 
@@ -158,7 +158,7 @@ fn check_queues(interface: &Interface, with: &OwnedFd, size: u32) -> io::Result<
 /// Checks that an interface leaves VLAN tags in frames, because a frame without its tag would go to another network.
 pub(super) fn check_tags(interface: &Interface) -> io::Result<()> {
     let name = interface.name();
-    if !takes_tags_out(interface)? {
+    if !interface.takes_tags_out()? {
         return Ok(());
     }
     let text =

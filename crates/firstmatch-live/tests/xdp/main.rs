@@ -9,8 +9,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use firstmatch_live::packet::Statistics;
-use firstmatch_live::xdp::{Forwarder, Mode, Sent, XdpConfig, takes_tags_out};
+use firstmatch_live::path::{BATCH, Path, Sent, Statistics};
+use firstmatch_live::xdp::{Forwarder, Mode, XdpConfig};
 
 use namespace::{inside, interface, ip, open, open_between, part, say};
 use traffic::{LAST, Running, Sender, Sink, Totals, frame, number, send_all, step, tagged, wait};
@@ -69,8 +69,8 @@ fn tags_and_long_frames_keep_every_byte() {
 #[test]
 fn tag_offload_is_refused() {
     alone("tag_offload_is_refused", || {
-        assert!(takes_tags_out(&interface("vb")).unwrap());
-        assert!(!takes_tags_out(&interface("lo")).unwrap());
+        assert!(interface("vb").takes_tags_out().unwrap());
+        assert!(!interface("lo").takes_tags_out().unwrap());
         let refused = Forwarder::open_pair(&interface("vb"), &interface("vc"), &XdpConfig::default()).unwrap_err();
         assert!(refused.to_string().contains("ethtool -K vb rxvlan off"), "{refused}");
     });
@@ -120,20 +120,22 @@ fn taken_frames_stay_until_forwarded() {
         there.start().unwrap();
         let sink = Sink::open("vd");
         send_all("va", (0..CHUNKS).map(|k| frame(k, 60)));
-        assert_eq!(there.take(100), 100);
-        assert_eq!(there.take(usize::MAX), 100);
-        assert_eq!(there.forward(|place| place == 7), Sent { sent: 1, lost: 0 });
+        for _ in 0..2 {
+            assert!(there.take());
+            assert_eq!(there.frames().len(), BATCH);
+        }
+        assert_eq!(there.finish(|place, _| place == 7), Sent { sent: 1, lost: 0 });
         let old = there.frames().first().cloned();
         assert_eq!(old, None);
-        assert_eq!(there.take(usize::MAX), CHUNKS as usize - 100);
+        assert!(there.take());
         let numbers: Vec<u32> = there.frames().iter().map(|frame| number(there.bytes(frame))).collect();
-        assert_eq!(numbers, (100..CHUNKS).collect::<Vec<_>>());
+        assert_eq!(numbers, (BATCH as u32..CHUNKS).collect::<Vec<_>>());
         let frame_of_kernel = there.frames()[0].clone();
-        assert_eq!(there.forward(|_| false), Sent::default());
+        assert_eq!(there.finish(|_, _| false), Sent::default());
         assert!(std::panic::catch_unwind(|| there.bytes(&frame_of_kernel).len()).is_err());
         send_all("va", [frame(LAST, 60)]);
-        assert_eq!(there.take(1), 1);
-        there.forward(|_| true);
+        assert!(there.take());
+        there.finish(|_, _| true);
         assert_eq!(sink.frames(), [frame(7, 60)]);
     });
 }
@@ -152,7 +154,7 @@ fn frames_before_start_and_after_stop_reach_nobody() {
         there.stop().unwrap();
         there.stop().unwrap();
         send_all("va", (200..250).map(|k| frame(k, 60)));
-        assert!(wait(&there, None));
+        assert!(wait(there.ready(), None));
         while step(&mut there, &mut totals) {}
         assert_eq!(totals, Totals { sent: 25, denied: 25, lost: 0 });
         there.start().unwrap();
@@ -186,7 +188,7 @@ fn stop_beside_traffic_is_exact() {
             counted += totals.sent + totals.denied + totals.lost;
             assert_eq!(statistics.received - statistics.lost, counted);
             sender.join().unwrap();
-            assert_eq!((there.take(1), meter.statistics().unwrap()), (0, statistics));
+            assert_eq!((there.take(), meter.statistics().unwrap()), (false, statistics));
         }
     });
 }
@@ -222,13 +224,15 @@ fn frames_that_cannot_go_out_are_counted() {
         // The chunks of lost frames have come back.
         send_all("va", (0..CHUNKS).map(|k| frame(k, 60)));
         assert_eq!(there.meter().statistics().unwrap(), Statistics { received: 301, lost: 0 });
-        assert_eq!(there.take(usize::MAX), CHUNKS as usize);
+        assert!(there.take() && there.frames().len() == BATCH);
+        there.finish(|_, _| false);
+        assert!(there.take() && there.frames().len() == CHUNKS as usize - BATCH);
         // After its interface is gone nothing goes out, and the other direction is silent.
         ip("link del vc");
-        let lost = there.forward(|place| place < 10).lost + there.waiting();
-        assert_eq!((lost, back.take(1), back.forward(|_| true)), (10, 0, Sent::default()));
+        let lost = there.finish(|place, _| place < 10).lost + there.waiting();
+        assert_eq!((lost, back.take(), back.finish(|_, _| true)), (10, false, Sent::default()));
         send_all("va", [frame(0, 60), frame(1, 60)]);
-        assert_eq!((there.take(2), there.forward(|_| true)), (2, Sent { sent: 0, lost: 2 }));
+        assert_eq!((there.take(), there.finish(|_, _| true)), (true, Sent { sent: 0, lost: 2 }));
     });
 }
 
@@ -324,6 +328,6 @@ fn killed_bridge_leaves_no_program() {
         let [there, _back] = open(1).unwrap();
         there.start().unwrap();
         say("ready");
-        wait(&there, None);
+        wait(there.ready(), None);
     });
 }

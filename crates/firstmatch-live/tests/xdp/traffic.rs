@@ -4,6 +4,7 @@ use std::io::{PipeReader, PipeWriter, pipe};
 use std::thread::{self, JoinHandle};
 
 use firstmatch_live::packet::{Ring, RingConfig, Socket};
+use firstmatch_live::path::Path;
 use firstmatch_live::xdp::Forwarder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -77,15 +78,16 @@ impl Sink {
     pub(crate) fn frames(mut self) -> Vec<Vec<u8>> {
         let mut all: Vec<Vec<u8>> = Vec::new();
         loop {
-            while let Some(block) = self.0.take() {
-                all.extend(block.frames.iter().map(|frame| block.bytes(frame).to_vec()));
+            while self.0.take() {
+                all.extend(self.0.frames().iter().map(|frame| self.0.bytes(frame).to_vec()));
+                self.0.finish(|_, _| false);
             }
             if all.last().is_some_and(|frame| number(frame) == LAST) {
                 assert_eq!(self.0.meter().statistics().unwrap().lost, 0, "frames that the sink lost");
                 all.pop();
                 return all;
             }
-            assert!(wait(self.0.socket(), None), "{} frames came, but not the last", all.len());
+            assert!(wait(self.0.ready(), None), "{} frames came, but not the last", all.len());
         }
     }
 }
@@ -122,7 +124,8 @@ impl Running {
                 while step(&mut forwarder, &mut totals) {}
                 let tick = Timespec { tv_sec: PATIENCE, tv_nsec: 0 };
                 let tick = if forwarder.is_congested() { Timespec { tv_sec: 0, tv_nsec: 1_000_000 } } else { tick };
-                let mut ready = [PollFd::new(&forwarder, PollFlags::IN), PollFd::new(&end, PollFlags::IN)];
+                let mut ready =
+                    [PollFd::from_borrowed_fd(forwarder.ready(), PollFlags::IN), PollFd::new(&end, PollFlags::IN)];
                 poll(&mut ready, Some(&tick)).unwrap();
                 if !ready[1].revents().is_empty() {
                     forwarder.stop().unwrap();
@@ -143,12 +146,12 @@ impl Running {
 
 /// Forwards the frames that are there. Returns whether there were any.
 pub(crate) fn step(forwarder: &mut Forwarder, totals: &mut Totals) -> bool {
-    let taken = forwarder.take(256);
+    let taken = forwarder.take();
     let kept: Vec<bool> =
         forwarder.frames().iter().map(|frame| number(forwarder.bytes(frame)).is_multiple_of(2)).collect();
-    let sent = forwarder.forward(|place| kept[place]);
+    let sent = forwarder.finish(|place, _| kept[place]);
     totals.denied += kept.iter().filter(|kept| !**kept).count() as u64;
     totals.sent += sent.sent;
     totals.lost += sent.lost;
-    taken > 0
+    taken
 }
