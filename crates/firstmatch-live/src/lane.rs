@@ -98,7 +98,11 @@ impl<P: Path, W: Decide> Lane<P, W> {
     /// If a system call fails, or the work.
     pub(crate) fn run(mut self, stop: &PipeReader) -> io::Result<()> {
         loop {
-            self.decide()?;
+            while self.decide()? {
+                // Waking a thread for a few frames costs more than they do: whoever sends them has the core for a while.
+                // Where nobody waits for it, this takes no time.
+                thread::yield_now();
+            }
             let mut ready =
                 [PollFd::from_borrowed_fd(self.path.ready(), PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
             match poll(&mut ready, self.path.is_congested().then_some(&CONGESTED)) {
@@ -116,8 +120,9 @@ impl<P: Path, W: Decide> Lane<P, W> {
         }
     }
 
-    /// Decides the frames that are there.
-    fn decide(&mut self) -> io::Result<()> {
+    /// Decides the frames that are there; returns whether there were any.
+    fn decide(&mut self) -> io::Result<bool> {
+        let before = self.taken;
         while self.path.take() {
             self.taken += self.path.frames().len() as u64;
             self.work.decide(&mut self.path)?;
@@ -126,7 +131,7 @@ impl<P: Path, W: Decide> Lane<P, W> {
             let sent = self.path.finish(|_, _| false);
             lock(&self.work.counts()).add_sent(sent);
         }
-        Ok(())
+        Ok(self.taken > before)
     }
 
     /// Keeps new frames out, and decides those in the ring.
