@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Frames have 60 bytes: a number, from `--first` on, and the time at which they were sent. The receiver leaves out those
-//! before its own `--first`. Without a rate, frames are sent as fast as they go out.
+//! before its own `--first`, and counts apart those for rule `--steady` of `--rules` or a later one. Without a rate, frames are sent as fast as they go out.
 #![cfg_attr(not(target_os = "linux"), allow(unused))]
 #![expect(clippy::print_stdout, reason = "a program")]
 
@@ -37,7 +37,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             send(interface, first..first + option("--frames", 100_000)?, option("--rules", 100)?.try_into()?, rate)
         }
         ["receive", interface, ..] => {
-            receive(interface, option("--first", 0)?.try_into()?, Duration::from_millis(option("--idle", 500)?))
+            let (first, idle) = (option("--first", 0)?.try_into()?, Duration::from_millis(option("--idle", 500)?));
+            let (rules, steady) = (option("--rules", 1)?, option("--steady", 0)?);
+            receive(interface, first, &|number| u64::from(number) % rules >= steady, idle)
         }
         _ => Err("expected: rules COUNT, send INTERFACE or receive INTERFACE".into()),
     }
@@ -117,7 +119,12 @@ fn fill(frame: &mut [u8], number: u64, rules: u32, now: u64) {
 }
 
 #[cfg(target_os = "linux")]
-fn receive(interface: &str, first: u32, idle: Duration) -> Result<(), Box<dyn std::error::Error>> {
+fn receive(
+    interface: &str,
+    first: u32,
+    is_steady: &dyn Fn(u32) -> bool,
+    idle: Duration,
+) -> Result<(), Box<dyn std::error::Error>> {
     use firstmatch_live::Interface;
     use firstmatch_live::packet::{Ring, RingConfig};
     use firstmatch_live::path::Path;
@@ -150,12 +157,13 @@ fn receive(interface: &str, first: u32, idle: Duration) -> Result<(), Box<dyn st
     }
     let lost = ring.meter().statistics()?.lost;
     let in_order = numbers.is_sorted_by(|one, other| one < other);
+    let steady = numbers.iter().filter(|number| is_steady(**number)).count();
     let wrong = numbers.iter().filter(|number| *number % 2 == 1).count();
     delays.sort_unstable();
     let at = |share: f64| delays[((delays.len() - 1) as f64 * share) as usize];
     let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     println!(
-        "received {} wrong {wrong} lost {lost} in_order {in_order} p50_ns {} p99_ns {} cpu_ns {}",
+        "received {} steady {steady} wrong {wrong} lost {lost} in_order {in_order} p50_ns {} p99_ns {} cpu_ns {}",
         numbers.len(),
         at(0.5),
         at(0.99),
