@@ -1,14 +1,15 @@
-//! Samples of denied packets, written as a capture (pcap) by a thread of its own.
+//! Samples of denied packets, written as a capture (pcap) by a thread of its own, or kept for a page.
 //!
 //! The queue to that thread is bounded: if it is full, a sample is dropped and counted, so that a lane never waits.
 
 use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Maximum number of bytes of a packet that are kept.
-pub const SNAP: usize = 512;
+use crate::samples::{Decided, Denied, Recent, SNAP, Sample};
+
 /// Minimum time between two samples of a lane, in nanoseconds.
 const INTERVAL: u64 = 20_000_000;
 /// Maximum number of samples that wait for the writer.
@@ -16,30 +17,32 @@ const QUEUE: usize = 256;
 /// Time after which samples are in the file, at the latest.
 const FLUSH: Duration = Duration::from_millis(200);
 
-/// First part of a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sample {
-    time: (u32, u32),
-    data: Vec<u8>,
-    bytes: u32,
-}
-
-impl Sample {
-    /// Keeps at most [`SNAP`] bytes of a frame that was `bytes` long on the wire.
-    pub fn new(time: (u32, u32), frame: &[u8], bytes: u32) -> Self {
-        Self { time, data: frame[..frame.len().min(SNAP)].to_vec(), bytes }
-    }
-}
-
-/// Sender of samples to a [`Writer`], one for each lane.
-#[derive(Clone, Debug)]
+/// Taker of samples, one for each lane. It gives them to a [`Writer`], keeps the [last ones](Recent), or does both.
+#[derive(Clone, Debug, Default)]
 pub struct Sampler {
-    queue: SyncSender<Sample>,
+    queue: Option<SyncSender<Sample>>,
+    recent: Option<Arc<Recent>>,
     /// Time of the last sample in nanoseconds since 1970.
     last: Option<u64>,
 }
 
 impl Sampler {
+    /// Returns a sampler that also keeps the last samples of each lane.
+    #[must_use]
+    pub fn keeping(self) -> Self {
+        Self { recent: Some(Arc::default()), ..self }
+    }
+
+    /// Returns the sampler of one lane, which keeps samples of its own.
+    pub(crate) fn of_lane(&self) -> Self {
+        Self { recent: self.recent.as_ref().map(|_| Arc::default()), ..self.clone() }
+    }
+
+    /// Returns the samples that are kept, if any are.
+    pub(crate) fn recent(&self) -> Option<Arc<Recent>> {
+        self.recent.clone()
+    }
+
     /// Whether a packet received at `time` (seconds and nanoseconds) is to be a sample, because the last one was 20 ms
     /// before it or more.
     pub fn is_due(&mut self, time: (u32, u32)) -> bool {
@@ -52,9 +55,13 @@ impl Sampler {
         is_due
     }
 
-    /// Gives a sample to the writer; returns false if it was dropped.
-    pub fn offer(&self, sample: Sample) -> bool {
-        self.queue.try_send(sample).is_ok()
+    /// Takes a sample with the reason of its verdict; returns false if there is a writer that was behind.
+    pub fn take(&self, sample: Sample, decided: Decided) -> bool {
+        let is_written = self.queue.as_ref().is_none_or(|queue| queue.try_send(sample.clone()).is_ok());
+        if let Some(recent) = &self.recent {
+            recent.keep(Denied { sample, decided });
+        }
+        is_written
     }
 }
 
@@ -83,7 +90,7 @@ impl Writer {
         out.flush()?;
         let (queue, samples) = sync_channel(QUEUE);
         let thread = thread::Builder::new().name("samples".to_owned()).spawn(move || write(&samples, out))?;
-        Ok((Self { thread }, Sampler { queue, last: None }))
+        Ok((Self { thread }, Sampler { queue: Some(queue), recent: None, last: None }))
     }
 
     /// Waits until all samples are written, and returns their number. All senders must be gone.
@@ -98,7 +105,7 @@ impl Writer {
 fn write(samples: &Receiver<Sample>, mut out: impl Write) -> io::Result<u64> {
     let mut written = 0;
     loop {
-        let Sample { time, data, bytes } = match samples.recv_timeout(FLUSH) {
+        let sample = match samples.recv_timeout(FLUSH) {
             Ok(sample) => sample,
             Err(RecvTimeoutError::Timeout) => {
                 out.flush()?;
@@ -106,9 +113,10 @@ fn write(samples: &Receiver<Sample>, mut out: impl Write) -> io::Result<u64> {
             }
             Err(RecvTimeoutError::Disconnected) => return out.flush().map(|()| written),
         };
-        let head = [time.0, time.1, data.len() as u32, bytes];
+        let (time, data) = (sample.time(), sample.data());
+        let head = [time.0, time.1, data.len() as u32, sample.bytes()];
         head.iter().try_for_each(|word| out.write_all(&word.to_le_bytes()))?;
-        out.write_all(&data)?;
+        out.write_all(data)?;
         written += 1;
     }
 }
@@ -133,6 +141,8 @@ mod tests {
         }
     }
 
+    const DECIDED: Decided = Decided { rule: None, line: None, outcome: firstmatch::Outcome::NotIp, generation: 0 };
+
     /// A sample is due 20 ms after the last, and after a clock that was set back.
     #[test]
     fn samples_are_due_by_the_time_of_packets() {
@@ -149,7 +159,8 @@ mod tests {
     fn captures_have_what_was_offered() {
         let bytes = Bytes::default();
         let (writer, sampler) = Writer::start(bytes.clone()).expect("started");
-        assert!(sampler.offer(Sample::new((1, 2), &[7; 600], 700)) && sampler.offer(Sample::new((3, 4), &[8; 60], 60)));
+        assert!(sampler.take(Sample::new((1, 2), &[7; 600], 700), DECIDED));
+        assert!(sampler.take(Sample::new((3, 4), &[8; 60], 60), DECIDED));
         drop(sampler);
         assert_eq!(writer.finish().expect("written"), 2);
         let bytes = bytes.0.lock().expect("no panic").clone();
@@ -166,7 +177,7 @@ mod tests {
     fn a_full_queue_drops_samples() {
         let (_reader, pipe) = io::pipe().expect("a pipe");
         let (_writer, sampler) = Writer::start(pipe).expect("started");
-        let taken = (0..5_000).filter(|_| sampler.offer(Sample::new((0, 0), &[0; 512], 512))).count();
+        let taken = (0..5_000).filter(|_| sampler.take(Sample::new((0, 0), &[0; 512], 512), DECIDED)).count();
         assert!((QUEUE..5_000).contains(&taken), "{taken}");
     }
 }

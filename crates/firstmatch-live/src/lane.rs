@@ -11,8 +11,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use crate::Counts;
-use crate::capture::{Sample, Sampler};
+use crate::capture::Sampler;
 use crate::path::{Frame, Path};
+use crate::samples::{Decided, Recent, Sample};
 
 /// Maximum time for emptying the ring at the end.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -45,14 +46,24 @@ pub struct LaneOptions {
 }
 
 impl LaneOptions {
+    /// Returns the options of one lane, whose sampler keeps samples of its own.
+    pub(crate) fn of_lane(&self) -> Self {
+        Self { sampler: self.sampler.as_ref().map(Sampler::of_lane), ..self.clone() }
+    }
+
     /// Gives a denied frame to the sampler, if it is time for one.
-    pub(crate) fn sample(&mut self, frame: &Frame, bytes: &[u8], counts: &mut Counts) {
+    pub(crate) fn sample(&mut self, frame: &Frame, bytes: &[u8], decided: Decided, counts: &mut Counts) {
         if let Some(sampler) = &mut self.sampler
             && sampler.is_due(frame.time)
         {
             let sample = Sample::new(frame.time, bytes, frame.bytes);
-            counts.samples_dropped += u64::from(!sampler.offer(sample));
+            counts.samples_dropped += u64::from(!sampler.take(sample, decided));
         }
+    }
+
+    /// Returns the samples that the lane keeps, if it keeps any.
+    pub(crate) fn recent(&self) -> Option<Arc<Recent>> {
+        self.sampler.as_ref().and_then(Sampler::recent)
     }
 }
 
@@ -69,6 +80,9 @@ pub(crate) struct Lane<P, W> {
 pub(crate) trait Decide: Send + 'static {
     /// Returns the counts, which the work changes once a batch.
     fn counts(&self) -> Arc<Mutex<Counts>>;
+
+    /// Returns the options of the lane.
+    fn options(&self) -> &LaneOptions;
 
     /// Decides the frames that were taken, counts them, and gives them back.
     ///
@@ -90,6 +104,11 @@ impl<P: Path, W: Decide> Lane<P, W> {
 
     pub(crate) fn counts(&self) -> Arc<Mutex<Counts>> {
         self.work.counts()
+    }
+
+    /// Returns the samples that the lane keeps, if it keeps any.
+    pub(crate) fn recent(&self) -> Option<Arc<Recent>> {
+        self.work.options().recent()
     }
 
     /// Decides frames until the other end of `stop` is closed, then those that are left in the ring.
@@ -182,6 +201,10 @@ impl Decide for WorkerWork {
         Arc::clone(&self.counts)
     }
 
+    fn options(&self) -> &LaneOptions {
+        &self.options
+    }
+
     fn decide(&mut self, path: &mut impl Path) -> io::Result<()> {
         let start = Instant::now();
         let (worker, taken) = (&mut self.worker, &*path);
@@ -197,19 +220,19 @@ impl Decide for WorkerWork {
                 lock(&self.counts).undecided += path.frames().len() as u64;
                 path.finish(|_, _| true)
             }
-            Some(decisions) => {
+            Some((decisions, generation)) => {
                 let mut counts = lock(&self.counts);
                 self.arp.clear();
-                for (at, (frame, &Decision { mut verdict, basis, outcome, .. })) in
-                    path.frames().iter().zip(decisions).enumerate()
-                {
+                for (at, (frame, decision)) in path.frames().iter().zip(decisions).enumerate() {
+                    let &Decision { mut verdict, basis, rule, line, outcome, .. } = decision;
                     if self.options.passes_arp && outcome == Outcome::NotIp && is_arp(path.bytes(frame)) {
                         self.arp.push(at);
                         verdict = Verdict::Permit;
                     }
                     counts.add(verdict, basis, outcome, frame);
                     if verdict == Verdict::Deny {
-                        self.options.sample(frame, path.bytes(frame), &mut counts);
+                        let decided = Decided { rule, line, outcome, generation };
+                        self.options.sample(frame, path.bytes(frame), decided, &mut counts);
                     }
                 }
                 drop(counts);
@@ -229,8 +252,8 @@ impl Decide for WorkerWork {
     }
 }
 
-/// Decides the frames that were taken.
-fn classify<'w>(worker: &'w mut Worker, path: &impl Path) -> &'w [Decision] {
+/// Decides the frames that were taken; returns the generation of the rules, too.
+fn classify<'w>(worker: &'w mut Worker, path: &impl Path) -> (&'w [Decision], u64) {
     let frames = path.frames();
     if frames.iter().any(Frame::is_cut) {
         for frame in frames {
@@ -239,7 +262,8 @@ fn classify<'w>(worker: &'w mut Worker, path: &impl Path) -> &'w [Decision] {
     } else {
         worker.push_all(LinkType::Ethernet, frames.iter().map(|frame| path.bytes(frame)));
     }
-    worker.classify()
+    worker.classify();
+    (worker.decisions(), worker.generation())
 }
 
 /// Whether a frame is one of ARP, with any number of VLAN tags.

@@ -12,6 +12,7 @@ use firstmatch::Firewall;
 use crate::Counts;
 use crate::lane::{Decide, Lane, LaneOptions, WorkerWork, lock};
 use crate::path::{Meter, Path, Statistics};
+use crate::samples::{Denied, Recent};
 use crate::systems::{Generations, SystemWork};
 
 /// Threads that decide frames, each with a path and a worker of its own.
@@ -33,6 +34,7 @@ pub struct LaneState {
     pub worker: usize,
     counts: Arc<Mutex<Counts>>,
     meter: Arc<dyn Meter>,
+    recent: Option<Arc<Recent>>,
 }
 
 /// Reason for the end of a lane that nobody has stopped.
@@ -63,7 +65,7 @@ impl Lanes {
     /// # Errors
     /// If a thread cannot be started, or a system call fails.
     pub fn start<P: Path>(paths: Vec<P>, firewall: &Firewall, options: &LaneOptions) -> io::Result<Self> {
-        Self::start_all(paths, || WorkerWork::new(firewall.worker(), options.clone()))
+        Self::start_all(paths, || WorkerWork::new(firewall.worker(), options.of_lane()))
     }
 
     /// Starts a lane for each path, whose lookups are done by planes, and lets frames in. Counts by rule are those of
@@ -79,7 +81,7 @@ impl Lanes {
         generations: &Arc<Generations>,
         options: &LaneOptions,
     ) -> io::Result<Self> {
-        Self::start_all(paths, || SystemWork::new(Arc::clone(generations), firewall, options.clone()))
+        Self::start_all(paths, || SystemWork::new(Arc::clone(generations), firewall, options.of_lane()))
     }
 
     fn start_all<P: Path, W: Decide>(paths: Vec<P>, work: impl Fn() -> W) -> io::Result<Self> {
@@ -91,7 +93,8 @@ impl Lanes {
             let worker = lanes.states.iter().filter(|state| state.interface == interface).count();
             let name = format!("{interface} {worker}");
             let lane = Lane::new(path, work());
-            lanes.states.push(LaneState { interface, worker, counts: lane.counts(), meter });
+            let (counts, recent) = (lane.counts(), lane.recent());
+            lanes.states.push(LaneState { interface, worker, counts, meter, recent });
             let (stopped, end) = (stopped.try_clone()?, End(end.try_clone()?));
             let run = move || {
                 let _end = end;
@@ -176,6 +179,12 @@ impl LaneState {
     /// If the system call fails.
     pub fn statistics(&self) -> io::Result<Statistics> {
         self.meter.statistics()
+    }
+
+    /// Returns the last denied packets, the oldest first, if the lane's sampler
+    /// [keeps](crate::capture::Sampler::keeping) them.
+    pub fn denied(&self) -> Vec<Denied> {
+        self.recent.as_ref().map_or(Vec::new(), |recent| recent.list())
     }
 }
 

@@ -7,7 +7,7 @@
 //! - [`Lanes`]: threads that each take frames from a path and decide them; [`Counts`] sums up what they did.
 //! - [`systems`]: lookups of lanes by planes, arrangements of threads.
 //! - [`Watcher`]: which files have changed.
-//! - [`capture`]: samples of denied packets, written as a capture.
+//! - [`capture`]: samples of denied packets, written as a capture; [`samples`]: the last ones of each lane.
 //! - [`become_user`]: giving up the user root.
 //!
 //! ```no_run
@@ -37,6 +37,7 @@ mod link;
 mod netlink;
 pub mod packet;
 pub mod path;
+pub mod samples;
 pub mod systems;
 mod user;
 mod watcher;

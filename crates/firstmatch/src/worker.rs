@@ -327,6 +327,21 @@ impl Worker {
         decisions
     }
 
+    /// Returns the decisions of the last call of [`Worker::classify`].
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut worker = firewall.worker();
+    /// worker.push(firstmatch::LinkType::Ethernet, &firstmatch::doc_frame(23));
+    /// worker.classify();
+    /// let (decisions, generation) = (worker.decisions(), worker.generation());
+    /// assert_eq!((decisions[0].verdict, generation), (firstmatch::Verdict::Deny, 0));
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    pub fn decisions(&self) -> &[Decision] {
+        &self.decisions
+    }
+
     /// Decides all packets of a batch that was filled elsewhere, perhaps on another thread, and passes on each decision,
     /// in the order in which the packets came.
     ///

@@ -55,7 +55,7 @@ impl RulesFile {
         if let Some(mut system) = system {
             let policy = rules.loaded.file.policy;
             let built = system.build(&rules.loaded, &policy)?;
-            system.publish(built, policy, &rules.rules());
+            system.publish(built, policy, &rules.rules(), rules.firewall.generation());
             rules.system = Some(system);
         }
         Ok(Some(rules))
@@ -108,7 +108,7 @@ impl RulesFile {
         warn_of_audit(&loaded);
         self.loaded = loaded;
         if let (Some(mut system), Some((built, policy))) = (self.system.take(), built) {
-            system.publish(built, policy, &self.rules());
+            system.publish(built, policy, &self.rules(), self.firewall.generation());
             self.system = Some(system);
         }
         let (kept, inserted, removed) = (done.kept as u64, done.inserted as u64, done.removed as u64);

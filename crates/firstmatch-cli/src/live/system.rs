@@ -59,8 +59,9 @@ impl LiveSystem {
         Ok(Built { engines: built, batch: Batch::for_policy(policy, schemas)? })
     }
 
-    /// Has the lanes take up what was built. `rules` are those of the file, each with its id in the firewall.
-    pub(super) fn publish(&mut self, built: Built, policy: Policy, rules: &[(RuleId, &Rule)]) {
+    /// Has the lanes take up what was built. `rules` are those of the file, each with its id in the firewall, which has
+    /// them in the generation `number`.
+    pub(super) fn publish(&mut self, built: Built, policy: Policy, rules: &[(RuleId, &Rule)], number: u64) {
         let Built { engines, batch } = built;
         let slots = rules.iter().map(|(_, rule)| rule.id.slot() + 1).max().unwrap_or(0);
         let mut by_slot = vec![None; slots];
@@ -73,7 +74,7 @@ impl LiveSystem {
             let (of, lowered, threads) = &engines[schema];
             of.start(system, threads, BATCH, lowered).map(|running| running.plane).map_err(Into::into)
         };
-        let next = Generation { start: Box::new(start), widths, batch, policy, rules: by_slot };
+        let next = Generation { start: Box::new(start), widths, batch, policy, number, rules: by_slot };
         match &self.generations {
             Some(generations) => generations.publish(next),
             None => self.generations = Some(Generations::new(next)),

@@ -14,6 +14,7 @@ use super::{Generation, Generations, Message};
 use crate::Counts;
 use crate::lane::{Decide, LaneOptions, is_arp, lock};
 use crate::path::{FrameSender, Path};
+use crate::samples::Decided;
 
 /// Lookups of one lane by planes.
 #[derive(Debug)]
@@ -83,6 +84,10 @@ impl Decide for SystemWork {
         Arc::clone(&self.counts)
     }
 
+    fn options(&self) -> &LaneOptions {
+        &self.options
+    }
+
     fn decide(&mut self, path: &mut impl Path) -> io::Result<()> {
         self.follow(path)?;
         let Some((generation, batch)) = &mut self.generation else { return Ok(()) };
@@ -119,7 +124,9 @@ impl Decide for SystemWork {
                 counts.add(verdict, Basis::Policy, record.outcome, frame);
                 passing[at] = verdict != Verdict::Deny && !frame.is_cut();
                 if verdict == Verdict::Deny {
-                    self.options.sample(frame, path.bytes(frame), &mut counts);
+                    let (outcome, generation) = (record.outcome, generation.number);
+                    let decided = Decided { rule: None, line: None, outcome, generation };
+                    self.options.sample(frame, path.bytes(frame), decided, &mut counts);
                 }
             }
         }
@@ -177,7 +184,9 @@ impl Behind {
             };
             counts.add(verdict, basis, outcome, frame);
             if verdict == Verdict::Deny {
-                self.options.sample(frame, message.bytes(frame), &mut counts);
+                let (rule, generation) = (rule.map(|(_, rule)| rule), self.generation.number);
+                let decided = Decided { rule, line: None, outcome, generation };
+                self.options.sample(frame, message.bytes(frame), decided, &mut counts);
             } else if !frame.is_cut() {
                 passing.push(message.sent(frame));
             }

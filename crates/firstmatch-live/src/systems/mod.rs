@@ -36,6 +36,8 @@ pub struct Generation {
     pub batch: Batch,
     /// Verdicts of packets that no rule matches, and of those that are unknown.
     pub policy: Policy,
+    /// Generation of the firewall that has these rules.
+    pub number: u64,
     /// For each rule, by the slot of its id in the planes: its verdict, and its id in the firewall.
     pub rules: Vec<Option<(Verdict, RuleId)>>,
 }
