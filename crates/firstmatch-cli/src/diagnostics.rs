@@ -1,5 +1,6 @@
 //! Errors and warnings, on standard error.
 
+use std::cell::RefCell;
 use std::io::Write;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
@@ -11,12 +12,42 @@ const MAX_TITLE: usize = 400;
 /// Maximum number of characters that are marked; the text around them is cut to the width of a screen.
 const MAX_MARK: usize = 100;
 
+/// Error, for others than the terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) text: String,
+    /// Line and column in a file, from 1.
+    pub(crate) place: Option<(u32, u32)>,
+}
+
+thread_local! {
+    /// Errors of this thread since [`record`] began, if it did.
+    static RECORD: RefCell<Option<Vec<Problem>>> = const { RefCell::new(None) };
+}
+
+/// Returns the errors that `work` prints on this thread, beside its result.
+#[cfg(all(feature = "live", target_os = "linux"))]
+pub(crate) fn record<R>(work: impl FnOnce() -> R) -> (R, Vec<Problem>) {
+    RECORD.set(Some(Vec::new()));
+    let result = work();
+    (result, RECORD.take().unwrap_or_default())
+}
+
+fn note(text: impl FnOnce() -> String, place: Option<(u32, u32)>) {
+    RECORD.with_borrow_mut(|record| {
+        if let Some(problems) = record {
+            problems.push(Problem { text: text(), place });
+        }
+    });
+}
+
 /// Prints to standard error. A failure is ignored, because there is no other place to report it.
 fn say(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
 
 pub(crate) fn error(message: &str) {
+    note(|| shorten(message), None);
     say(&Renderer::styled().render(&[Group::with_title(Level::ERROR.primary_title(shorten(message)))]));
 }
 
@@ -26,6 +57,9 @@ pub(crate) fn warning(message: &str) {
 
 /// Shows a fault of a file with its line.
 pub(crate) fn fault(path: &str, diagnostic: &Diagnostic) {
+    let expected = |expected| format!("; expected {expected}");
+    let text = || diagnostic.message.clone() + &diagnostic.expected.as_ref().map_or_else(String::new, expected);
+    note(|| shorten(&visible(&text())), Some((diagnostic.line, diagnostic.column)));
     say(&render(Level::ERROR, path, diagnostic));
 }
 

@@ -1,8 +1,8 @@
 //! Rule files, as all commands read them.
 
-use std::cell::OnceCell;
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::bail;
 use firstmatch_core::rule::{ExpansionLimits, Lowered, Rule, lower};
@@ -21,7 +21,7 @@ pub(crate) struct Loaded {
     path: PathBuf,
     text: String,
     /// Offset at which each line begins, found on first use.
-    lines: OnceCell<Vec<usize>>,
+    lines: OnceLock<Vec<usize>>,
     pub(crate) file: RuleFile,
     options: Options,
     /// Line of the text on which each rule begins, by slot; only for JSON files.
@@ -156,7 +156,7 @@ impl Loaded {
                 }
             }
         };
-        Some(Self { name, path: path.to_owned(), text, lines: OnceCell::new(), file, options, places })
+        Some(Self { name, path: path.to_owned(), text, lines: OnceLock::new(), file, options, places })
     }
 
     /// Reads the same text again, with or without the flags column of ClassBench.
@@ -208,7 +208,7 @@ impl Loaded {
         let file = self.file.audited.as_deref()?.clone();
         let Self { name, path, text, options, places, .. } = self;
         let (name, path, text, options) = (name.clone(), path.clone(), text.clone(), options.clone());
-        Some(Self { name, path, text, lines: OnceCell::new(), file, options, places: places.clone() })
+        Some(Self { name, path, text, lines: OnceLock::new(), file, options, places: places.clone() })
     }
 
     /// Returns the regions of the rules for each schema; `None` if there are too many, and then an error is shown.

@@ -8,6 +8,7 @@
 //! - [`systems`]: lookups of lanes by planes, arrangements of threads.
 //! - [`Watcher`]: which files have changed.
 //! - [`capture`]: samples of denied packets, written as a capture; [`samples`]: the last ones of each lane.
+//! - `web`, with the feature of that name: a page, a JSON interface and metrics about all that.
 //! - [`become_user`]: giving up the user root.
 //!
 //! ```no_run
@@ -41,6 +42,8 @@ pub mod samples;
 pub mod systems;
 mod user;
 mod watcher;
+#[cfg(feature = "web")]
+pub mod web;
 pub mod xdp;
 
 pub use counts::{BATCH_BOUNDS, Batches, Counts};

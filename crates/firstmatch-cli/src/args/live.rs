@@ -1,5 +1,6 @@
 //! Options of the commands that read live traffic.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -69,6 +70,21 @@ pub(crate) struct LiveArgs {
     /// Read the rules anew at SIGHUP alone
     #[arg(long)]
     pub(crate) no_watch_file: bool,
+    /// Show a page, a JSON interface and Prometheus metrics at this address; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Allow `--listen` at an address that other hosts reach; there is neither encryption nor a password
+    #[arg(long, requires = "listen")]
+    pub(crate) listen_anywhere: bool,
+    /// Answer requests for this host name, too; it may be given several times
+    #[arg(long, value_name = "NAME", requires = "listen")]
+    pub(crate) allow_host: Vec<String>,
+    /// Allow the page to have the rules read anew; without this, requests change nothing
+    #[arg(long, requires = "listen")]
+    pub(crate) allow_reload: bool,
+    /// The number of rules with metrics of their own, the first in order; the others are one sum
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    pub(crate) metric_rules: usize,
     /// Print a line of counts to standard error every so many seconds
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) every: Option<u32>,

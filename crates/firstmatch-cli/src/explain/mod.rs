@@ -107,6 +107,15 @@ pub(crate) fn by_hand(text: &str, config: &Config, loaded: &Loaded) -> anyhow::R
     Ok(Packet::Headers(Box::new(wire::parse(config, wire::LinkType::Ethernet, &packet.frame()))))
 }
 
+/// Returns the answer about a packet that a text describes, without colours.
+#[cfg(all(feature = "live", target_os = "linux"))]
+pub(crate) fn in_words(text: &str, loaded: &Loaded) -> anyhow::Result<String> {
+    let config = loaded.wire_config(None)?;
+    let mut out = anstream::StripStream::new(Vec::new());
+    Explanation::new(loaded, &config, by_hand(text, &config, loaded)?)?.print(text, &[], &mut out)?;
+    Ok(String::from_utf8(out.into_inner())?)
+}
+
 fn no_rule(loaded: &Loaded, line: u32) -> String {
     let lines = loaded.file.rules.iter().map(|rule| loaded.line_of(rule));
     let nearest = lines.min_by_key(|l| l.abs_diff(line));

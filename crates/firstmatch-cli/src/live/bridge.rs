@@ -39,6 +39,7 @@ pub(crate) fn run(args: &BridgeArgs) -> anyhow::Result<End> {
     let traffic = Traffic {
         args: live,
         rules,
+        command: "bridge",
         input: format!("{first} and {second}"),
         verb: "bridged",
         refuses_unfinished: args.offloads == Offloads::Refuse,

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use signal_hook::consts::SIGHUP;
 use signal_hook::low_level::pipe;
 
+use super::listen::{Page, Port};
 use super::rules_file::{RulesFile, note};
 use crate::args::LiveArgs;
 use crate::classify::Watched;
@@ -38,6 +39,8 @@ pub(super) struct Traffic<'a> {
     pub(super) options: LaneOptions,
     /// Whether frames with unfinished checksums do harm.
     pub(super) refuses_unfinished: bool,
+    /// Name of the command, for the page.
+    pub(super) command: &'static str,
     /// Name of the traffic in the answer.
     pub(super) input: String,
     /// What is done to it, for the line that says that all is ready.
@@ -48,7 +51,7 @@ impl<P: FramePath> Start<'_, P> {
     /// Runs until a signal comes, an interface is gone or a lane fails, and prints the answer.
     pub(super) fn run(self) -> anyhow::Result<End> {
         let Self { traffic, paths } = self;
-        let Traffic { args, rules, interfaces, mut options, refuses_unfinished, input, verb } = traffic;
+        let Traffic { args, rules, interfaces, mut options, refuses_unfinished, command, input, verb } = traffic;
         let writer = match &args.write {
             None => None,
             Some(path) => {
@@ -57,6 +60,11 @@ impl<P: FramePath> Start<'_, P> {
                 Some(writer)
             }
         };
+        let port = Port::open(args)?;
+        if port.is_some() {
+            // The page shows denied packets.
+            options.sampler = Some(options.sampler.unwrap_or_default().keeping());
+        }
         let (stop, hang_up) = (Stop::default(), HangUp::register()?);
         let signals = stop.wake()?;
         let lanes = match rules.system.as_ref().and_then(|system| system.generations.as_ref()) {
@@ -71,14 +79,16 @@ impl<P: FramePath> Start<'_, P> {
             become_user(user).with_context(|| format!("--user {user}"))?;
             rules.check_readable();
         }
+        let page = port.map(|port| port.serve(args, &rules, &lanes, &interfaces, command)).transpose()?;
         let watcher = if args.no_watch_file { None } else { start_watcher(rules.files.clone()) };
         let links = interfaces.into_iter().map(|interface| Link { interface, is_up: true }).collect();
         let line = every(args).map(|every| (start + every, Counts::default()));
         let alerts = Alerts { refuses_unfinished, has_unfinished: false, is_open: false };
-        let mut control =
-            Control { args, input, rules, lanes, links, alerts, watcher, hang_up, look: start + LOOK, line };
+        let look = start + LOOK;
+        let mut control = Control { args, input, rules, lanes, links, alerts, watcher, hang_up, look, line, page };
         let is_gone = control.is_gone()?;
-        note(&format!("ready: {} is {verb} by the rules of {}", control.input, control.rules.loaded.name));
+        let at = control.page.as_ref().map_or_else(String::new, |page| format!("; http://{}/", page.address));
+        note(&format!("ready: {} is {verb} by the rules of {}{at}", control.input, control.rules.loaded.name));
         tell_service_manager("READY=1");
         let end = if is_gone { End::Gone } else { control.serve(&stop, &signals)? };
         tell_service_manager("STOPPING=1");
@@ -174,13 +184,14 @@ struct Control<'a> {
     look: Instant,
     /// Time of the next line of counts, if there are any, and the counts of the last one.
     line: Option<(Instant, Counts)>,
+    page: Option<Page>,
 }
 
 impl Control<'_> {
     /// Serves until a signal comes, an interface is gone, or a lane fails.
     fn serve(&mut self, stop: &Stop, signals: &PipeReader) -> anyhow::Result<End> {
         loop {
-            let [hang_up, has_ended, has_events] = self.wait(signals)?;
+            let [hang_up, has_ended, is_asked, has_events] = self.wait(signals)?;
             if let Some(signal) = stop.signal() {
                 return Ok(End::Stopped(signal));
             }
@@ -189,6 +200,10 @@ impl Control<'_> {
             }
             if hang_up {
                 let _signals = self.hang_up.0.read(&mut [0; 64])?;
+                self.reload();
+            }
+            if is_asked && let Some(page) = &self.page {
+                page.state.clear_wake()?;
                 self.reload();
             }
             if let Some(watcher) = &mut self.watcher {
@@ -203,6 +218,9 @@ impl Control<'_> {
             }
             if Instant::now() >= self.look {
                 self.look = Instant::now() + LOOK;
+                if let Some(page) = &self.page {
+                    page.state.record();
+                }
                 if self.is_gone()? {
                     return Ok(End::Gone);
                 }
@@ -213,8 +231,9 @@ impl Control<'_> {
         }
     }
 
-    /// Waits for whatever comes first. Returns whether SIGHUP came, a lane has ended, and files may have changed.
-    fn wait(&self, signals: &PipeReader) -> anyhow::Result<[bool; 3]> {
+    /// Waits for whatever comes first. Returns whether SIGHUP came, a lane has ended, the page asks for a
+    /// reload, and files may have changed.
+    fn wait(&self, signals: &PipeReader) -> anyhow::Result<[bool; 4]> {
         let until = [Some(self.look), self.line.as_ref().map(|(at, _)| *at)].into_iter().flatten();
         let until = until.map(|at| at.saturating_duration_since(Instant::now()));
         let wait = until.chain(self.watcher.as_ref().and_then(Watcher::wait)).min().unwrap_or(LOOK);
@@ -223,19 +242,22 @@ impl Control<'_> {
         let mut ready = vec![PollFd::new(signals, PollFlags::IN), PollFd::new(&self.hang_up.0, PollFlags::IN)];
         let ended = self.lanes.ended();
         ready.push(PollFd::from_borrowed_fd(ended, PollFlags::IN));
-        if let Some(watcher) = &self.watcher {
-            ready.push(PollFd::from_borrowed_fd(watcher.queue(), PollFlags::IN));
-        }
+        // Without a page or a watcher another file takes the place, and is not looked at.
+        let asked = self.page.as_ref().map_or(ended, |page| page.state.wake());
+        let events = self.watcher.as_ref().map_or(ended, Watcher::queue);
+        ready.extend([asked, events].map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)));
         match poll(&mut ready, Some(&wait)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let is_ready = |at: usize| ready.get(at).is_some_and(|of| !of.revents().is_empty());
-        Ok([1, 2, 3].map(is_ready))
+        Ok([1, 2, 3, 4].map(|at: usize| !ready[at].revents().is_empty()))
     }
 
     fn reload(&mut self) {
-        self.rules.reload();
+        match &self.page {
+            None => drop(self.rules.reload()),
+            Some(page) => page.reload(&mut self.rules),
+        }
         if self.watcher.is_some() {
             match Watcher::new(self.rules.files.clone()) {
                 Ok(watcher) => self.watcher = Some(watcher),
@@ -252,8 +274,11 @@ impl Control<'_> {
     /// Looks whether an interface is gone, and says which went down or up.
     fn is_gone(&mut self) -> anyhow::Result<bool> {
         for Link { interface, is_up } in &mut self.links {
-            let name = interface.name();
-            let Some(now) = interface.is_up()? else {
+            let (name, now) = (interface.name(), interface.is_up()?);
+            if let Some(page) = &self.page {
+                page.show_link(name, now);
+            }
+            let Some(now) = now else {
                 diagnostics::error(&format!("{name} is gone"));
                 return Ok(true);
             };

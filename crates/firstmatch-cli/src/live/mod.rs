@@ -5,6 +5,8 @@ mod bridge;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod control;
 #[cfg(all(feature = "live", target_os = "linux"))]
+mod listen;
+#[cfg(all(feature = "live", target_os = "linux"))]
 mod rules_file;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod system;

@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::anyhow;
-use firstmatch::{Firewall, RuleId};
+use firstmatch::{Firewall, Reloaded, RuleId};
 use firstmatch_core::rule::Rule;
 use firstmatch_live::WatchedFile;
 
@@ -22,7 +23,8 @@ pub(super) struct RulesFile {
     path: PathBuf,
     /// The file itself and those that it includes, as they were before they were read.
     pub(super) files: Vec<WatchedFile>,
-    pub(super) loaded: Loaded,
+    /// The file as it is in service, which the page explains packets by.
+    pub(super) loaded: Arc<Loaded>,
     pub(super) firewall: Firewall,
     /// Arrangement of threads that looks packets up, if it is not each lane itself.
     pub(super) system: Option<LiveSystem>,
@@ -50,7 +52,7 @@ impl RulesFile {
                 return Ok(None);
             }
         };
-        let (path, files) = (args.rules.clone(), noted.into_inner());
+        let (path, files, loaded) = (args.rules.clone(), noted.into_inner(), Arc::new(loaded));
         let mut rules = Self { path, files, loaded, firewall, system: None, reloads: Reloads::default() };
         if let Some(mut system) = system {
             let policy = rules.loaded.file.policy;
@@ -61,8 +63,8 @@ impl RulesFile {
         Ok(Some(rules))
     }
 
-    /// Reads the file again. If it has a fault, that is shown, and the old rules stay.
-    pub(super) fn reload(&mut self) {
+    /// Reads the file again. If it has a fault, that is shown, and the old rules stay. Returns what differs, or `None`.
+    pub(super) fn reload(&mut self) -> Option<Reloaded> {
         // A file that is refused may include others than the rules in service: a change of any of them may be the cure.
         let before: Vec<_> = self.files.iter().map(|file| WatchedFile::now(file.path())).collect();
         let noted = RefCell::new(vec![WatchedFile::now(&self.path)]);
@@ -74,23 +76,21 @@ impl RulesFile {
             self.files.extend(others);
         }
         let name = &self.loaded.name;
-        match result {
+        match &result {
             Ok(Some(done)) => {
-                self.reloads.done += 1;
-                note(&format!("{name}: {done}"));
+                let (kept, inserted, removed) = (done.kept as u64, done.inserted as u64, done.removed as u64);
+                let rebuilt = if done.is_rebuilt { "; other fields or another policy" } else { "" };
+                note(&format!("{name}: {} kept, {inserted} new, {removed} removed{rebuilt}", counted(kept, "rule")));
             }
-            Ok(None) => {
-                self.reloads.refused += 1;
-                diagnostics::error(&format!("{name}: the old rules stay"));
-            }
-            Err(error) => {
-                self.reloads.refused += 1;
-                diagnostics::error(&format!("{error:#}; the old rules stay"));
-            }
+            Ok(None) => diagnostics::error(&format!("{name}: the old rules stay")),
+            Err(error) => diagnostics::error(&format!("{error:#}; the old rules stay")),
         }
+        let done = result.ok().flatten();
+        *if done.is_some() { &mut self.reloads.done } else { &mut self.reloads.refused } += 1;
+        done
     }
 
-    fn try_reload(&mut self, note: &dyn Fn(&Path)) -> anyhow::Result<Option<String>> {
+    fn try_reload(&mut self, note: &dyn Fn(&Path)) -> anyhow::Result<Option<Reloaded>> {
         let Some(loaded) = rules::load_noting(&self.path, self.loaded.expansion(), note)? else { return Ok(None) };
         if loaded.file.rules.is_empty() {
             // A file that is being written is empty for a while.
@@ -106,14 +106,17 @@ impl RulesFile {
         };
         loaded.show_warnings_briefly();
         warn_of_audit(&loaded);
-        self.loaded = loaded;
+        self.loaded = Arc::new(loaded);
         if let (Some(mut system), Some((built, policy))) = (self.system.take(), built) {
             system.publish(built, policy, &self.rules(), self.firewall.generation());
             self.system = Some(system);
         }
-        let (kept, inserted, removed) = (done.kept as u64, done.inserted as u64, done.removed as u64);
-        let rebuilt = if done.is_rebuilt { "; other fields or another policy" } else { "" };
-        Ok(Some(format!("{} kept, {inserted} new, {removed} removed{rebuilt}", counted(kept, "rule"))))
+        Ok(Some(done))
+    }
+
+    /// Returns the path of the file, as it was given.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Returns each rule in service with its id there.

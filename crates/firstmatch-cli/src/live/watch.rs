@@ -25,6 +25,7 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<End> {
     let traffic = Traffic {
         args: live,
         rules,
+        command: "watch",
         input: name.clone(),
         verb: "counted",
         // Frames are copies: whatever is unfinished, somebody else finishes it.

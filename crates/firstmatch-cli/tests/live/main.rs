@@ -5,7 +5,9 @@
 mod bridge;
 mod counts;
 mod ends;
+mod http;
 mod lanes;
+mod metrics;
 mod namespace;
 mod ports;
 mod reload;

@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -46,6 +47,15 @@ impl Watch {
         let mut watch = Self::start_early(rules, interface, options);
         watch.wait_for("ready: ");
         watch
+    }
+
+    /// Starts the program with a page on a free port of the loopback; returns the address, too.
+    pub(crate) fn listen(rules: &Path, interface: &str, options: &[&str]) -> (Self, SocketAddr) {
+        let mut watch = Self::start_early(rules, interface, &[&["--listen", "127.0.0.1:0"], options].concat());
+        let lines = watch.wait_for("ready: ");
+        let (_, address) = lines.rsplit_once("http://").unwrap();
+        let address = address.trim_end().trim_end_matches('/').parse().unwrap();
+        (watch, address)
     }
 
     pub(crate) fn start_early(rules: &Path, interface: &str, options: &[&str]) -> Self {
