@@ -150,7 +150,7 @@ fn classified(rules: &Path, capture: &Path) -> Value {
 }
 
 /// Returns the frames of a capture.
-fn frames_of(path: &Path) -> Vec<Vec<u8>> {
+pub(crate) fn frames_of(path: &Path) -> Vec<Vec<u8>> {
     let Input::Capture(mut capture) = source::open(path).unwrap() else { panic!("a capture") };
     let mut frames = Vec::new();
     while let Some(packet) = capture.next().unwrap() {

@@ -3,15 +3,18 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod bridge;
+mod browser;
 mod counts;
 mod ends;
 mod http;
 mod lanes;
 mod metrics;
 mod namespace;
+mod page;
 mod ports;
 mod reload;
 mod systems;
 mod tcp;
 mod traffic;
 mod watch;
+mod web;

@@ -51,7 +51,11 @@ impl Watch {
 
     /// Starts the program with a page on a free port of the loopback; returns the address, too.
     pub(crate) fn listen(rules: &Path, interface: &str, options: &[&str]) -> (Self, SocketAddr) {
-        let mut watch = Self::start_early(rules, interface, &[&["--listen", "127.0.0.1:0"], options].concat());
+        Self::listen_at("127.0.0.1:0", rules, interface, options)
+    }
+
+    pub(crate) fn listen_at(at: &str, rules: &Path, interface: &str, options: &[&str]) -> (Self, SocketAddr) {
+        let mut watch = Self::start_early(rules, interface, &[&["--listen", at], options].concat());
         let lines = watch.wait_for("ready: ");
         let (_, address) = lines.rsplit_once("http://").unwrap();
         let address = address.trim_end().trim_end_matches('/').parse().unwrap();

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::rules::Rates;
 use super::state::{LaneReading, Link, Reload, State};
 use super::text::{hex, unix};
-use super::{guard, metrics};
+use super::{guard, metrics, page};
 use crate::Counts;
 use crate::samples::Denied;
 
@@ -33,8 +33,10 @@ const SHOWN: usize = 96;
 
 /// Returns the router of all paths, which only requests to the names `hosts` reach.
 pub(super) fn router(state: Arc<State>, hosts: Arc<[String]>) -> Router {
+    let policy: Arc<str> = page::policy().into();
     let reload = if state.about.allow_reload { post(reload) } else { MethodRouter::new() };
     Router::new()
+        .route("/", get(move || async move { page::answer(&policy) }))
         .route("/healthz", get(healthz))
         .route("/metrics", get(metrics))
         .route("/api/state", get(overview))

@@ -40,11 +40,13 @@ impl History {
         if seconds == 0.0 {
             return;
         }
-        let [passed, denied, lost] = [0, 1, 2].map(|of| now[of].saturating_sub(last[of]) as f64 / seconds);
+        // One digit behind the point is all that is shown.
+        let rate = |of: usize| (now[of].saturating_sub(last[of]) as f64 / seconds * 10.0).round() / 10.0;
+        let [passed, denied, lost] = [0, 1, 2].map(rate);
         if self.points.len() == POINTS {
             self.points.pop_front();
         }
-        self.points.push_back(Point { time: unix(time), passed, denied, lost });
+        self.points.push_back(Point { time: (unix(time) * 1e3).round() / 1e3, passed, denied, lost });
     }
 
     pub(super) fn points(&self) -> &VecDeque<Point> {

@@ -7,6 +7,7 @@ mod api;
 mod guard;
 mod history;
 mod metrics;
+mod page;
 mod rules;
 mod server;
 mod state;

@@ -42,42 +42,49 @@ impl RuleList {
     }
 }
 
-/// Counts of rules at two times.
+/// Counts of rules now, and their rates since about a second ago.
 #[derive(Debug)]
 pub(super) struct Rates {
-    at: Instant,
     pub(super) rules: Arc<RuleList>,
     /// By rule.
     pub(super) counts: Vec<Count>,
     /// Packets a second, by rule.
     pub(super) rates: Vec<f64>,
+    /// Counts at two earlier times at least [`SPAN`] apart, the older first. Rates are since the younger one that is old
+    /// enough.
+    earlier: [(Instant, Vec<Count>); 2],
 }
 
 impl Rates {
     /// Returns rates of rules that have just begun to count.
     pub(super) fn new(rules: Arc<RuleList>) -> Self {
         let len = rules.rules.len();
-        Self { at: Instant::now(), rules, counts: vec![Count::default(); len], rates: vec![0.0; len] }
+        let none = vec![Count::default(); len];
+        let earlier = [(Instant::now(), none.clone()), (Instant::now(), none.clone())];
+        Self { rules, counts: none, rates: vec![0.0; len], earlier }
     }
 
-    /// Takes the counts of now, unless the last ones are younger than [`SPAN`] and of the same rules.
+    /// Takes the counts of now.
     pub(super) fn refresh(&mut self, rules: &Arc<RuleList>, firewall: &Firewall) {
-        let (is_same, now) = (Arc::ptr_eq(&self.rules, rules), Instant::now());
-        let seconds = now.duration_since(self.at).as_secs_f64();
-        if is_same && now.duration_since(self.at) < SPAN {
-            return;
-        }
-        let counts = rules.counts(firewall);
-        if !is_same {
+        if !Arc::ptr_eq(&self.rules, rules) {
             let ids = self.rules.rules.iter().map(|rule| rule.id);
-            let known: HashMap<RuleId, Count> = ids.zip(self.counts.iter().copied()).collect();
-            self.counts = rules.rules.iter().map(|rule| known.get(&rule.id).copied().unwrap_or_default()).collect();
+            let places: HashMap<RuleId, usize> = ids.zip(0..).collect();
+            for (_, counts) in &mut self.earlier {
+                let known = |rule: &ListedRule| places.get(&rule.id).map_or_else(Count::default, |&at| counts[at]);
+                *counts = rules.rules.iter().map(known).collect();
+            }
+            self.rules = Arc::clone(rules);
         }
-        let rate = |(now, before): (&Count, &Count)| {
-            now.packets.saturating_sub(before.packets) as f64 / seconds.max(f64::EPSILON)
-        };
-        self.rates = counts.iter().zip(&self.counts).map(rate).collect();
-        (self.at, self.counts, self.rules) = (now, counts, Arc::clone(rules));
+        self.counts = rules.counts(firewall);
+        let now = Instant::now();
+        if now.duration_since(self.earlier[1].0) >= SPAN {
+            self.earlier.swap(0, 1);
+            self.earlier[1] = (now, self.counts.clone());
+        }
+        let (at, before) = &self.earlier[0];
+        let seconds = now.duration_since(*at).as_secs_f64().max(f64::EPSILON);
+        let rate = |(now, before): (&Count, &Count)| now.packets.saturating_sub(before.packets) as f64 / seconds;
+        self.rates = self.counts.iter().zip(before).map(rate).collect();
     }
 
     /// Returns the places of the `top` busiest rules: by rate, then by packets, then in order.
