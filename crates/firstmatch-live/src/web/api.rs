@@ -80,7 +80,7 @@ async fn overview(Shared(state): Shared<Arc<State>>) -> Json<Value> {
     let sum = |of: fn(&LaneReading) -> u64| reading.lanes.iter().map(of).sum::<u64>();
     let interfaces = control.links.iter().map(|(name, link)| json!({ "name": name, "link": word(*link) }));
     let top = {
-        let rates = state.rates();
+        let rates = state.rates(Some(&reading));
         rates.busiest(TOP).into_iter().map(|at| rule(&rates, at)).collect::<Vec<_>>()
     };
     let unknown = counts.unknown().packets;
@@ -177,7 +177,7 @@ struct Top {
 }
 
 async fn rules(Shared(state): Shared<Arc<State>>, Query(Top { top }): Query<Top>) -> Json<Value> {
-    let rates = state.rates();
+    let rates = state.rates(None);
     let busiest = rates.busiest(top.unwrap_or(100));
     Json(busiest.into_iter().map(|at| rule(&rates, at)).collect())
 }

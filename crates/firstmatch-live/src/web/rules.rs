@@ -64,8 +64,8 @@ impl Rates {
         Self { rules, counts: none, rates: vec![0.0; len], earlier }
     }
 
-    /// Takes the counts of now.
-    pub(super) fn refresh(&mut self, rules: &Arc<RuleList>, firewall: &Firewall) {
+    /// Takes the counts of now, by rule in the order of `rules`.
+    pub(super) fn refresh(&mut self, rules: &Arc<RuleList>, counts: Vec<Count>) {
         if !Arc::ptr_eq(&self.rules, rules) {
             let ids = self.rules.rules.iter().map(|rule| rule.id);
             let places: HashMap<RuleId, usize> = ids.zip(0..).collect();
@@ -75,7 +75,7 @@ impl Rates {
             }
             self.rules = Arc::clone(rules);
         }
-        self.counts = rules.counts(firewall);
+        self.counts = counts;
         let now = Instant::now();
         if now.duration_since(self.earlier[1].0) >= SPAN {
             self.earlier.swap(0, 1);

@@ -284,11 +284,19 @@ impl State {
         Reading { lanes, rules, by_rule, removed }
     }
 
-    /// Returns the rates of rules over about the last second.
-    pub(super) fn rates(&self) -> MutexGuard<'_, Rates> {
-        let rules = Arc::clone(&lock(&self.control).rules);
+    /// Returns the rates of rules over about the last second, and the counts of `reading` or, without it, of now.
+    pub(super) fn rates(&self, reading: Option<&Reading>) -> MutexGuard<'_, Rates> {
+        // Each count that a lane is changing costs a cache miss, so counts are read once per request.
+        let (rules, counts) = match reading {
+            Some(reading) => (Arc::clone(&reading.rules), reading.by_rule.clone()),
+            None => {
+                let rules = Arc::clone(&lock(&self.control).rules);
+                let counts = rules.counts(&self.firewall);
+                (rules, counts)
+            }
+        };
         let mut rates = lock(&self.rates);
-        rates.refresh(&rules, &self.firewall);
+        rates.refresh(&rules, counts);
         rates
     }
 
