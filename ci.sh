@@ -111,6 +111,7 @@ lab() {
 stage_live() {
     command -v ip >/dev/null || debian iproute2
     command -v ethtool >/dev/null || debian ethtool
+    command -v chromium >/dev/null || command -v google-chrome >/dev/null || debian chromium fonts-dejavu-core
     local build=(cargo test "${tests[@]}" --features firstmatch-cli/live --test live)
     local program folder user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
     if ! unshare -n true 2>/dev/null && ! unshare -Urn true 2>/dev/null; then
