@@ -8,8 +8,10 @@ use std::{io, thread};
 use firstmatch::Firewall;
 use firstmatch_live::packet::Slots;
 use firstmatch_live::path::{Frame, Meter, Path, Sent};
-use firstmatch_live::{Failure, Interface, LaneOptions, Lanes, OnPanic};
+use firstmatch_live::web::{About, Server, ServerConfig, State};
+use firstmatch_live::{Failure, Interface, LaneOptions, LaneState, Lanes, OnPanic};
 
+use crate::http::{get, request};
 use crate::namespace::inside;
 use crate::ports::{Receiver, number_of, ports};
 use crate::traffic::{Sender, frame, rules};
@@ -76,6 +78,7 @@ fn a_panic_closes_a_lane_or_opens_it() {
                 let mut ended = [rustix::event::PollFd::from_borrowed_fd(lanes.ended(), rustix::event::PollFlags::IN)];
                 rustix::event::poll(&mut ended, None).unwrap();
             }
+            let states = lanes.states().to_vec();
             let finished = lanes.finish().unwrap();
             let out: Vec<_> = out.frames(finished.counts.sent).iter().map(|frame| number_of(frame)).collect();
             let even = |number: &u32| number.is_multiple_of(2);
@@ -95,9 +98,33 @@ fn a_panic_closes_a_lane_or_opens_it() {
                 let decided = counts.all().packets as u32;
                 assert!(decided <= PLANTED && counts.undecided == u64::from(20_000 - decided));
                 assert_eq!(out, (0..decided).filter(even).chain(decided..20_000).collect::<Vec<_>>());
+                check_open(&states);
             }
         }
     });
+}
+
+/// Asserts that a page of these lanes says that frames pass without rules.
+fn check_open(lanes: &[LaneState]) {
+    let about = About {
+        command: "bridge",
+        rules_file: String::new(),
+        engine: String::new(),
+        system: String::new(),
+        version: "",
+        metric_rules: 0,
+        allow_reload: false,
+    };
+    let firewall = Firewall::from_text("deny\n").unwrap();
+    let state = State::new(about, firewall, lanes, &["vb", "vc"], Box::new(|_| Err(String::new()))).unwrap();
+    let server = Server::bind(ServerConfig::new("127.0.0.1:0".parse().unwrap())).unwrap();
+    let address = server.address().unwrap();
+    let serving = server.start(Arc::new(state)).unwrap();
+    let health = request(address, "GET", "/healthz", &[]);
+    assert_eq!((health.code, health.text.contains("vb: frames pass without rules")), (503, true), "{health:?}");
+    assert!(get(address, "/metrics").text.contains("\nfirstmatch_failed_open 1\n"));
+    drop(serving);
+    assert!(std::net::TcpStream::connect(address).is_err(), "it has ended");
 }
 
 /// A lane that stands still loses the frames beyond its ring, and each is counted.

@@ -10,8 +10,9 @@ use prometheus_parse::{Scrape, Value};
 
 use crate::http::{get, state_after, state_when};
 use crate::namespace::{Folder, inside};
+use crate::ports::ports;
 use crate::traffic::{Sender, frame, rules};
-use crate::watch::Watch;
+use crate::watch::{Watch, command, run};
 
 /// Series by name and labels.
 struct Metrics(BTreeMap<(String, BTreeMap<String, String>), f64>);
@@ -187,5 +188,43 @@ fn a_refused_file_is_counted_and_shown() {
         assert_eq!((reloads["done"], reloads["refused"]), (0.0, 2.0));
         assert_eq!(metrics.sum("firstmatch_last_reload_success_timestamp_seconds"), loaded);
         assert_eq!(get(address, "/healthz").text, "ok\n", "the old rules are in service");
+    });
+}
+
+/// A bridge has the same metrics for both interfaces, whatever looks packets up, and says why it has denied them.
+#[test]
+fn a_bridge_has_metrics_of_both_interfaces() {
+    inside("metrics::a_bridge_has_metrics_of_both_interfaces", || {
+        ports(false);
+        let folder = Folder::new("both");
+        let path = folder.write("x.rules", rules());
+        for system in ["copies", "rfc", "storm"] {
+            let line =
+                ["bridge", path.to_str().unwrap(), "vb", "vc", "--json", "--listen", "127.0.0.1:0", "--system", system];
+            let mut bridge = run(command(&line));
+            let address = bridge.wait_for_address();
+            for (name, number) in [("va", 0..1_000), ("vd", 0..500)] {
+                let sender = Sender::new(name);
+                number.for_each(|number| sender.send(&frame(number)));
+            }
+            let state = state_when(address, |state| state["losses"]["sent"] == 750);
+            state_after(address, 1_500);
+            let metrics = Metrics::of(address);
+            metrics.assert_sums(1_500.0);
+            let packets = metrics.by("firstmatch_packets_total", "interface");
+            let of = |name: &str| packets.iter().filter(|(of, _)| of == name).map(|(_, packets)| packets).sum::<f64>();
+            assert_eq!((of("vb"), of("vc")), (1_000.0, 500.0), "{system}");
+            assert_eq!(metrics.sum("firstmatch_send_dropped_packets_total"), 0.0);
+            assert_eq!(metrics.sum("firstmatch_failed_open"), 0.0);
+            assert_eq!(metrics.by("firstmatch_build_info", "system"), [(system.to_owned(), 1.0)]);
+            assert_eq!((&state["command"], &state["system"]), (&"bridge".into(), &system.into()));
+            assert_eq!(state["interfaces"].as_array().unwrap().len(), 2);
+            let denied = get(address, "/api/denied").json();
+            let denied = denied.as_array().unwrap();
+            assert!(!denied.is_empty() && denied.iter().all(|denied| denied["differs"] == false), "{denied:?}");
+            let is_odd = |denied: &serde_json::Value| denied["then"]["line"].as_u64().is_some_and(|line| line % 2 == 0);
+            assert!(denied.iter().all(is_odd), "the rules on even lines deny: {denied:?}");
+            bridge.finish().assert_exact();
+        }
     });
 }

@@ -3,12 +3,13 @@
 use std::env;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::browser::{Browser, program};
-use crate::http::get;
+use crate::http::{get, state_when};
 use crate::namespace::{Folder, inside};
 use crate::traffic::{Sender, frame, rules};
 use crate::watch::Watch;
@@ -121,19 +122,31 @@ fn a_picture_is_drawn_on_request() {
         let (watch, address) = Watch::listen("edge.rules".as_ref(), "vb", &[]);
         let frames = crate::counts::frames_of("edge.pcapng".as_ref());
         let frames: Vec<Vec<u8>> = frames.into_iter().filter(|frame| (14..=1_514).contains(&frame.len())).collect();
-        let (sender, start) = (Sender::new("va"), Instant::now());
-        let mut frames = frames.iter().cycle();
-        while start.elapsed() < Duration::from_secs(300) {
-            // The rate rises and falls like that of a day.
-            let many = 60.0 + 25.0 * (start.elapsed().as_secs_f64() / 17.0).sin();
-            frames.by_ref().take(many as usize).for_each(|frame| sender.send(frame));
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let mut browser = Browser::start(program);
-        browser.resize(1_200, "light");
-        browser.call("Page.navigate", serde_json::json!({ "url": format!("http://{address}/") }));
-        browser.wait_for("document.getElementById('passed-path')?.getAttribute('d')?.includes('L')");
-        browser.picture(&picture);
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (sender, start) = (Sender::new("va"), Instant::now());
+                let mut frames = frames.iter().cycle();
+                while !is_over.load(Ordering::Relaxed) {
+                    // The rate rises and falls, as over a day.
+                    let many = 60.0 + 25.0 * (start.elapsed().as_secs_f64() / 17.0).sin();
+                    frames.by_ref().take(many as usize).for_each(|frame| sender.send(frame));
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            });
+            state_when(address, |state| {
+                std::thread::sleep(Duration::from_millis(500));
+                state["history"].as_array().unwrap().len() == 300
+            });
+            let mut browser = Browser::start(program);
+            browser.resize(1_200, "light");
+            browser.call("Page.navigate", serde_json::json!({ "url": format!("http://{address}/") }));
+            browser.wait_for("document.getElementById('passed-path')?.getAttribute('d')?.includes('L')");
+            browser.value("document.getElementById('explain').requestSubmit()");
+            browser.wait_for("document.getElementById('explanation').innerText");
+            browser.picture(&picture);
+            is_over.store(true, Ordering::Relaxed);
+        });
         watch.finish();
     });
 }

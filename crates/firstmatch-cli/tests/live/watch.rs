@@ -56,10 +56,15 @@ impl Watch {
 
     pub(crate) fn listen_at(at: &str, rules: &Path, interface: &str, options: &[&str]) -> (Self, SocketAddr) {
         let mut watch = Self::start_early(rules, interface, &[&["--listen", at], options].concat());
-        let lines = watch.wait_for("ready: ");
-        let (_, address) = lines.rsplit_once("http://").unwrap();
-        let address = address.trim_end().trim_end_matches('/').parse().unwrap();
+        let address = watch.wait_for_address();
         (watch, address)
+    }
+
+    /// Waits until frames are counted; returns the address of the page.
+    pub(crate) fn wait_for_address(&mut self) -> SocketAddr {
+        let lines = self.wait_for("ready: ");
+        let (_, address) = lines.rsplit_once("http://").unwrap();
+        address.trim_end().trim_end_matches('/').parse().unwrap()
     }
 
     pub(crate) fn start_early(rules: &Path, interface: &str, options: &[&str]) -> Self {
