@@ -111,7 +111,7 @@ impl Browser {
     /// Writes a picture of the window, in the format that the file's name ends with: `png`, `jpeg` or `webp`.
     pub(crate) fn picture(&mut self, path: &Path) {
         let format = path.extension().unwrap().to_str().unwrap();
-        let picture = self.call("Page.captureScreenshot", json!({ "format": format, "quality": 85 }));
+        let picture = self.call("Page.captureScreenshot", json!({ "format": format, "quality": 60 }));
         let mut decoder =
             Command::new("base64").arg("-d").stdin(Stdio::piped()).stdout(File::create(path).unwrap()).spawn().unwrap();
         decoder.stdin.take().unwrap().write_all(picture["data"].as_str().unwrap().as_bytes()).unwrap();

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
+use std::sync::Once;
 
 use firstmatch_testkit::skip;
 use prometheus_parse::{Scrape, Value};
@@ -86,7 +87,8 @@ assert len(seen) > 50
 ";
     let has = Command::new("python3").args(["-c", "import prometheus_client"]).output();
     if !has.is_ok_and(|output| output.status.success()) {
-        return skip("SKIP metrics: there is no prometheus_client for python3");
+        static SAID: Once = Once::new();
+        return SAID.call_once(|| skip("SKIP metrics: there is no prometheus_client for python3"));
     }
     let mut child = Command::new("python3").args(["-c", PROGRAM]).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
