@@ -157,7 +157,7 @@ impl Firewall {
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::builder().counters(true).build("permit\n")?;
-    /// let id = firewall.rules().next().expect("a rule").id;
+    /// let id = firewall.rules()[0].id;
     /// firewall.counter_shard().expect("it counts").add(id, 2, 120);
     /// assert_eq!(firewall.count(id).expect("a rule").packets, 2);
     /// # Ok::<(), firstmatch::Error>(())
