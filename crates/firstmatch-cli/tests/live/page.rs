@@ -109,7 +109,7 @@ fn check_events(events: &[Value], address: SocketAddr) {
     assert!(faults.is_empty(), "{faults:?}");
 }
 
-/// Writes a picture of the page after a minute of traffic to `FIRSTMATCH_PICTURE`, if that is set.
+/// Writes a picture of the page after five minutes of traffic to `FIRSTMATCH_PICTURE`, if that is set.
 #[test]
 fn a_picture_is_drawn_on_request() {
     let name = "page::a_picture_is_drawn_on_request";
