@@ -52,6 +52,14 @@ impl Interface {
         Ok([libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&self.about()?.hardware))
     }
 
+    /// Whether the interface is the loopback, where what is sent comes in again.
+    ///
+    /// # Errors
+    /// If the interface is gone.
+    pub fn is_loopback(&self) -> io::Result<bool> {
+        Ok(self.about()?.hardware == libc::ARPHRD_LOOPBACK)
+    }
+
     /// Returns the maximum number of bytes of a packet, without the header of Ethernet.
     ///
     /// # Errors

@@ -94,6 +94,9 @@ fn check(args: &BridgeArgs) -> anyhow::Result<()> {
 /// Returns an interface that may be bridged.
 fn port(name: &str, args: &BridgeArgs) -> anyhow::Result<Interface> {
     let interface = interface(name)?;
+    if interface.is_loopback()? {
+        bail!("{name} is the loopback, where every frame that is sent would come in again");
+    }
     if let Some(master) = interface.master()? {
         bail!("{name} is a port of {master}, so that frames would pass beside the rules: ip link set {name} nomaster");
     }

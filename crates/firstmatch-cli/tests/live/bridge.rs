@@ -247,6 +247,7 @@ fn ports_that_cannot_be_bridged_are_refused() {
         assert!(error.contains("vb merges frames") && error.contains("ethtool -K vb gro off"), "{error}");
         assert!(error.contains("warning: ARP is no IP"), "{error}");
         ports(false);
+        assert!(refused(&["vb", "lo"]).contains("lo is the loopback"));
         assert!(refused(&["vb", "no-such"]).contains("there is no interface no-such"));
         ip(&["address", "add", "192.0.2.1/24", "dev", "vc"]).unwrap();
         assert!(refused(&pair).contains("ip address flush dev vc"));

@@ -240,9 +240,11 @@ impl Path for Ring {
     fn finish(&mut self, mut passes: impl FnMut(usize, &Frame) -> bool) -> Sent {
         let mut sent = Sent::default();
         if let Some(sender) = &self.sender {
-            let frames = self.frames().iter().enumerate().filter(|(at, frame)| passes(*at, frame));
+            let passing = self.frames().iter().enumerate().filter(|(at, frame)| passes(*at, frame));
+            let mut frames = Vec::with_capacity(self.taken.len());
+            frames.extend(passing.map(|(_, frame)| IoSlice::new(self.whole(frame))));
             // The kernel copies the bytes.
-            sent = sender.send(&frames.map(|(_, frame)| IoSlice::new(self.whole(frame))).collect::<Vec<_>>());
+            sent = sender.send(&frames);
         }
         self.taken = self.taken.end..self.taken.end;
         if self.taken.end == self.frames.len() {

@@ -194,8 +194,9 @@ impl Path for Slots {
     }
 
     fn finish(&mut self, mut passes: impl FnMut(usize, &Frame) -> bool) -> Sent {
-        let frames = self.frames.iter().enumerate().filter(|(at, frame)| passes(*at, frame));
-        let frames: Vec<_> = frames.map(|(_, frame)| IoSlice::new(self.bytes(frame))).collect();
+        let passing = self.frames.iter().enumerate().filter(|(at, frame)| passes(*at, frame));
+        let mut frames = Vec::with_capacity(self.frames.len());
+        frames.extend(passing.map(|(_, frame)| IoSlice::new(self.bytes(frame))));
         // The kernel copies the bytes.
         let sent = self.sender.send(&frames);
         for number in 0..self.frames.len() {
