@@ -143,13 +143,13 @@ fn reloads_beside_frames_change_what_differs() {
                 }
             });
             for round in 0..6 {
-                let before = sent.load(Ordering::Relaxed);
                 // Rule 10 denies and permits in turn; each third file is wrong.
                 let other = text.replace("permit udp dport 1010\n", "deny udp dport 1010\n");
                 let file = [other, text.clone(), "permit upd\n".to_owned()][round % 3].clone();
                 fs::write(&path, file).unwrap();
                 bridge.send("-HUP");
                 bridge.wait_for(if round % 3 == 2 { "the old rules stay" } else { " kept" });
+                let before = sent.load(Ordering::Relaxed);
                 while sent.load(Ordering::Relaxed) < before + 2_000 {
                     thread::yield_now();
                 }

@@ -27,13 +27,13 @@ fn rules_that_stay_keep_id_and_count() {
                 }
             });
             for round in 0..4 {
-                let before = sent.load(Ordering::Relaxed);
                 // Ten rules are other ones, or the first ones again; two lines more stand before them.
                 let other = text.replace("permit udp dport 100", "permit udp sport 9 dport 100");
                 fs::write(&path, if round % 2 == 0 { format!("# one\n\n{other}") } else { text.clone() }).unwrap();
                 watch.send("-HUP");
                 let line = watch.wait_for(" kept");
                 assert!(line.contains("95 rules kept, 5 new, 5 removed"), "{line}");
+                let before = sent.load(Ordering::Relaxed);
                 while sent.load(Ordering::Relaxed) < before + 1_000 {
                     thread::yield_now();
                 }

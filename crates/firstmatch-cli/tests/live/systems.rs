@@ -88,11 +88,11 @@ fn systems_follow_reloads() {
                 let with_field = text.replace("permit udp dport 1010\n", "deny udp dport 1010 vlan_vid absent\n");
                 for file in [text.replace("permit udp dport 1010\n", "deny udp dport 1010\n"), text.clone(), with_field]
                 {
-                    let before = sent.load(Ordering::Relaxed);
                     fs::write(&path, file).unwrap();
                     bridge.send("-HUP");
                     let line = bridge.wait_for(" kept");
                     assert!(line.contains("99 rules kept, 1 new, 1 removed"), "{line}");
+                    let before = sent.load(Ordering::Relaxed);
                     while sent.load(Ordering::Relaxed) < before + 1_000 {
                         thread::yield_now();
                     }
@@ -110,7 +110,8 @@ fn systems_follow_reloads() {
                 let missing: Vec<_> = missing.collect();
                 assert!(
                     !missing.is_empty() && missing.iter().all(|number| number % u32::from(RULES) == 10),
-                    "{system}"
+                    "{system} of {sent}: {missing:?} {}",
+                    answer.json
                 );
             }
         }
