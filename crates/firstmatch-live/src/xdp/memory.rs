@@ -36,6 +36,8 @@ pub(super) struct Pool {
     /// Offset of the first chunk in the memory.
     first: usize,
     owners: Vec<Owner>,
+    /// Number of chunks by owner.
+    counts: [usize; 3],
 }
 
 impl Pool {
@@ -50,7 +52,12 @@ impl Pool {
             flags: XdpUmemRegFlags::empty(),
             tx_metadata_len: 0,
         };
-        let pool = |first| Self { memory: Arc::clone(&memory), first, owners: vec![Owner::Program; chunks] };
+        let pool = |first| Self {
+            memory: Arc::clone(&memory),
+            first,
+            owners: vec![Owner::Program; chunks],
+            counts: [chunks, 0, 0],
+        };
         Ok((registration, [pool(0), pool(chunks * CHUNK)]))
     }
 
@@ -61,7 +68,7 @@ impl Pool {
 
     /// Returns the number of chunks that an owner has.
     pub(super) fn count(&self, owner: Owner) -> usize {
-        self.owners.iter().filter(|of| **of == owner).count()
+        self.counts[owner as usize]
     }
 
     /// Passes the chunk around an address to another owner, and returns the chunk's own address.
@@ -72,6 +79,8 @@ impl Pool {
         let owner = &mut self.owners[(address as usize).wrapping_sub(self.first) / CHUNK];
         assert_eq!(*owner, from, "owner of the chunk at {address}");
         *owner = to;
+        self.counts[from as usize] -= 1;
+        self.counts[to as usize] += 1;
         address - address % CHUNK as u64
     }
 
