@@ -125,6 +125,8 @@ pub(crate) trait BaseEngine: Engine + Base + Sized {
     const IS_LIST: bool = false;
     /// Whether it takes changes in place.
     const CHANGES_IN_PLACE: bool = false;
+    /// Whether it is built from products of sets, so that the number of regions does not matter.
+    const TAKES_PRODUCTS: bool = false;
     /// Number of cache lines that lookups of every other candidate must touch on average to make this one worth building.
     ///
     /// It saves the build of an engine that is only of use if no other is good.

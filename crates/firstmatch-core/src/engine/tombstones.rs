@@ -117,16 +117,18 @@ impl LiveRules for &Tombstones {
 
 /// Returns one more than the largest slot of the rules, 0 for none.
 pub(crate) fn slots(set: &Lowered) -> usize {
-    let rules = set.rules().iter().chain(set.unmatchable());
+    let rules = set.kept_by_rule().map(|(rule, _)| rule).chain(set.unmatchable().iter().copied());
     rules.map(|rule| rule.rule.slot() + 1).max().unwrap_or(0)
 }
 
 /// Returns the maximum bytes of tombstones for a base over `set`.
 ///
-/// There is one bit for each slot, and one for each region or slot, whichever are more.
+/// There is one bit for each slot, and one for each region or slot, whichever are more. If a limit refuses the
+/// regions, products of sets of words count instead.
 pub(crate) fn marks_bytes(set: &Lowered) -> usize {
     let slots = slots(set);
-    Tombstones::bytes_for(set.regions().len().max(slots), slots)
+    let places = if set.refused().is_some() { set.word_products().0 } else { set.region_count() };
+    Tombstones::bytes_for(places.max(slots), slots)
 }
 
 #[cfg(test)]

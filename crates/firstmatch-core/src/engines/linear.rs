@@ -90,7 +90,7 @@ impl Linear {
 
     /// Builds the engine within a limit on visits; it visits each region once.
     pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
-        visits.add(set.regions().len());
+        visits.add(set.expanded()?.len());
         visits.check()?;
         let level = Level::choose(config.simd)?;
         let (regions, schema) = (set.regions(), set.schema());

@@ -83,6 +83,12 @@ macro_rules! bases {
                 }
             }
 
+            pub(crate) fn takes_products(self) -> bool {
+                match self {
+                    $(Self::$kind => <$folder::$engine as BaseEngine>::TAKES_PRODUCTS,)*
+                }
+            }
+
             pub(crate) fn worth_lines(self) -> usize {
                 match self {
                     $(Self::$kind => <$folder::$engine as BaseEngine>::WORTH_LINES,)*

@@ -74,6 +74,9 @@ fn part_behind(
     before: Option<&Before>,
 ) -> Result<Part, BuildError> {
     let (level, most) = (Level::choose(config.simd)?, config.budget.run_bytes);
+    if config.overlaps {
+        set.expanded()?;
+    }
     let list = config.overlaps.then(|| {
         let own = size_of::<RegionList>();
         let room = (most.saturating_sub(*reserved) / 2).checked_sub(own);

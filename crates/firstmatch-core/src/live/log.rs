@@ -302,11 +302,9 @@ fn net(pieces: &[&Changes]) -> Vec<Net> {
 
 /// Returns the rules of `part`: the rules in `store`, with the changes in `pieces` applied.
 pub(super) fn changed(store: &Lowered, pieces: &[&Changes], part: usize) -> Lowered {
-    let mut out = Lowered::empty(store.schema());
-    let mut old = store.by_rule().peekable();
-    let keep = |out: &mut Lowered, (rule, range): (Match, Range<usize>)| {
-        range.for_each(|index| out.push(rule, store.regions().get(index)));
-    };
+    let mut out = store.empty_like();
+    let mut old = store.kept_by_rule().peekable();
+    let keep = |out: &mut Lowered, (rule, range): (Match, Range<usize>)| out.push_of(store, rule, range);
     for net in net(pieces) {
         let rule_of = |(piece, at): (usize, usize)| pieces[piece].changes[at].0;
         let Some(priority) = net.removed.or(net.inserted).map(|place| rule_of(place).priority) else { continue };

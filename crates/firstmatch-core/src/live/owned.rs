@@ -6,6 +6,7 @@ use super::attached::Attachments;
 use super::commit::Changer;
 use super::config::Config;
 use super::reader::{Engine, Reader};
+use crate::engine::tombstones::slots;
 use crate::engine::{self, Match, NamedCounts, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
@@ -41,9 +42,9 @@ impl Owned {
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         let changer = Changer::new(vec![set.clone()], Attachments::default(), config, [0; 2])?;
         let engine = Engine { shared: Arc::clone(&changer.shared), part: 0, schema: set.schema().clone() };
-        let slots = set.rules().iter().chain(set.unmatchable()).map(|rule| rule.rule.slot() + 1).max().unwrap_or(0);
-        let mut live = vec![None; slots];
-        set.rules().iter().chain(set.unmatchable()).for_each(|&rule| live[rule.rule.slot()] = Some(rule));
+        let mut live = vec![None; slots(set)];
+        let rules = set.kept_by_rule().map(|(rule, _)| rule).chain(set.unmatchable().iter().copied());
+        rules.for_each(|rule| live[rule.rule.slot()] = Some(rule));
         Ok(Self { engine, changer, live, is_cramped: false })
     }
 

@@ -287,7 +287,7 @@ impl Part {
             }
         } else if self.dead.is_marked(rule.rule)
             && let Some((rank, range)) = store.find(rule)
-            && store.has(range.clone(), regions)
+            && store.has(rule, range.clone(), regions)
         {
             // The rule that was removed comes back unchanged.
             self.dead.unmark(rule.rule, self.base.places_of(rule.rule, rank, range));

@@ -24,6 +24,8 @@ pub(super) struct Store {
 const EVERY: usize = 16;
 
 /// Position of a rule: the numbers of rules and of regions before its own.
+///
+/// The number of regions only counts where they are made, which are fewer than 2<sup>32</sup>.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     rank: u32,
@@ -34,8 +36,8 @@ impl Store {
     pub(super) fn new(set: Lowered) -> Self {
         let mut found = vec![Found { rank: u32::MAX, start: u32::MAX }; slots(&set)];
         for (rank, (rule, regions)) in set.by_rule().enumerate() {
-            // Fewer than 2^24 regions are lowered.
-            found[rule.rule.slot()] = Found { rank: rank as u32, start: regions.start as u32 };
+            let start = u32::try_from(regions.start).unwrap_or(u32::MAX);
+            found[rule.rule.slot()] = Found { rank: rank as u32, start };
         }
         let order: Box<[Priority]> = set.by_rule().map(|(rule, _)| rule.priority).collect();
         let every = order.iter().step_by(EVERY).copied().collect();
@@ -46,8 +48,8 @@ impl Store {
     pub(super) fn find(&self, rule: Match) -> Option<(usize, Range<usize>)> {
         let Found { rank, start } = *self.found.get(rule.rule.slot())?;
         let (rank, start) = (rank as usize, start as usize);
-        let count = self.set.rules().get(start..)?.iter().take_while(|&&of| of == rule).count();
-        (count > 0).then_some((rank, start..start + count))
+        let count = self.set.count_of(rule, start);
+        (count > 0).then(|| (rank, start..start.saturating_add(count)))
     }
 
     /// Returns the number of rules with a smaller priority value than `priority`.
@@ -57,10 +59,9 @@ impl Store {
         near * EVERY + rules[..rules.len().min(EVERY)].partition_point(|&of| of < priority)
     }
 
-    /// Whether the stored regions `range` equal `regions`.
-    pub(super) fn has(&self, range: Range<usize>, regions: &Regions) -> bool {
-        range.len() == regions.len()
-            && range.zip(regions.iter()).all(|(at, region)| self.set.regions().get(at) == region)
+    /// Whether the regions `range` of the stored rule `rule` equal `regions`.
+    pub(super) fn has(&self, rule: Match, range: Range<usize>, regions: &Regions) -> bool {
+        range.len() == regions.len() && self.set.has(rule, range, regions)
     }
 
     /// Returns the heap bytes.

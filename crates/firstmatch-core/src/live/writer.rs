@@ -14,7 +14,7 @@ use crate::counters::{Count, CounterShard, RuleCounters};
 use crate::engine::Match;
 use crate::error::{BuildError, UpdateError};
 use crate::rule::{
-    ExpansionLimits, Lowered, Place, Placed, Priority, Rule, RuleId, RuleSet, RuleSpec, lower, lower_rule,
+    ExpansionLimits, Lowered, Place, Placed, Priority, Rule, RuleId, RuleSet, RuleSpec, lower_products, lower_rule,
 };
 use crate::schema::Schema;
 
@@ -227,7 +227,7 @@ impl Writer {
 }
 
 fn lower_all(rules: &RuleSet, expansion: &ExpansionLimits) -> Result<Vec<Lowered>, BuildError> {
-    rules.schemas().iter().map(|schema| lower(rules, schema, expansion)).collect()
+    rules.schemas().iter().map(|schema| lower_products(rules, schema, expansion)).collect()
 }
 
 /// Transaction: changes that are committed together, or undone when it is dropped.

@@ -1,5 +1,7 @@
 //! Limits on the expansion of rules into regions, and the errors if one is exceeded.
 
+use std::num::NonZeroU32;
+
 use super::spec::RuleSpec;
 use crate::error::BuildError;
 
@@ -107,11 +109,11 @@ impl ExpansionLimits {
         BuildError::regions(what, rule.line)
     }
 
-    /// Returns the error of the rule that makes the regions of a set too many.
-    pub(super) fn set_too_large(&self, rule: &RuleSpec) -> BuildError {
+    /// Returns the error of the rule that makes the regions of a set too many, with its line.
+    pub(super) fn set_too_large(&self, line: Option<NonZeroU32>) -> BuildError {
         let most = self.most_per_set();
         let what = format!("with this rule the set needs more than {most} regions, which is max-regions");
-        BuildError::regions(what, rule.line)
+        BuildError::regions(what, line)
     }
 
     /// Returns the error of the rule that makes the regions of a set take too many bytes.

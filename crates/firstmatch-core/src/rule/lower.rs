@@ -1,4 +1,4 @@
-//! Lowering: rules on whole fields become regions over key words.
+//! Lowering: rules on whole fields become products of sets, and regions over key words.
 //!
 //! No other code knows prefixes, sets, negation and fields wider than a key word. The tests of a condition are united,
 //! and complements taken, on whole values *before* values are split into words. For example, `dport not { 80, 443 }` is
@@ -21,34 +21,51 @@ mod intervals;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use intervals::{complement, interval, prefixes_if_near, unite};
 
 use super::condition::Test;
 use super::conditions::ConditionRef;
-use super::expansion::{Excess, ExpansionLimits, MOST_REGIONS};
-use super::lowered::Lowered;
+use super::expansion::{Excess, ExpansionLimits};
+use super::lowered::{Lowered, LoweredRules};
 use super::matched::Match;
+use super::products::cross;
 use super::region::{Region, Regions};
 use super::set::RuleSet;
-use super::spec::RuleSpec;
+use super::spec::{Rule, RuleSpec};
 use crate::error::BuildError;
 use crate::schema::{Field, Schema};
 
 /// Numbers of regions and bytes that a set has left for its next rule.
-#[derive(Clone, Copy)]
 struct Room {
     regions: usize,
     bytes: usize,
 }
 
 impl Room {
-    fn take(&mut self, regions: usize, bytes: usize) {
+    /// Takes the room of the regions of a rule, of `each` bytes each.
+    fn take(
+        &mut self,
+        regions: usize,
+        each: usize,
+        rule: &RuleSpec,
+        expansion: &ExpansionLimits,
+    ) -> Result<(), BuildError> {
+        match regions {
+            _ if regions > self.regions => return Err(expansion.set_too_large(rule.line)),
+            _ if regions > self.bytes / each => return Err(expansion.set_takes_too_much(rule)),
+            _ => {}
+        }
         self.regions -= regions;
-        self.bytes -= regions * bytes;
+        self.bytes -= regions * each;
+        Ok(())
     }
 }
 
 /// Lowers every rule of a set for one of its schemas.
+///
+/// Regions are counted, and made once they are asked for.
 ///
 /// # Errors
 /// If a rule or the set exceeds a limit of `expansion`; the error names the line and the limit.
@@ -64,17 +81,110 @@ impl Room {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn lower(set: &RuleSet, schema: &Schema, expansion: &ExpansionLimits) -> Result<Lowered, BuildError> {
-    let mut regions = Regions::new(schema.words().len());
-    let (mut rules, mut unmatchable) = (Vec::with_capacity(set.len()), Vec::new());
-    let mut room = Room { regions: expansion.most_per_set(), bytes: expansion.region_bytes };
+    lower_all(set, schema, expansion, false)
+}
+
+/// Lowers every rule of a set to a product of sets, even if its regions are too many.
+///
+/// Engines that search field by field take the products. All others refuse rules whose regions exceed a limit, with the
+/// error of [`Lowered::expanded`].
+///
+/// # Errors
+/// If one condition of a rule exceeds a limit, or the sets of a field all together have too many boxes.
+pub fn lower_products(set: &RuleSet, schema: &Schema, expansion: &ExpansionLimits) -> Result<Lowered, BuildError> {
+    lower_all(set, schema, expansion, true)
+}
+
+fn lower_all(
+    set: &RuleSet,
+    schema: &Schema,
+    expansion: &ExpansionLimits,
+    is_deferred: bool,
+) -> Result<Lowered, BuildError> {
+    let mut lowering = Lowering {
+        schema,
+        expansion,
+        room: Room { regions: expansion.most_per_set(), bytes: expansion.region_bytes },
+        plain: Regions::new(schema.words().len()),
+        lowered: Lowered::empty(schema),
+    };
     for rule in set.iter() {
-        let lowered = lower_within(schema, rule, expansion, &mut room, &mut regions);
-        let count = lowered.map_err(|error| error.with_rule(rule.id))?;
-        let this = Match { rule: rule.id, priority: rule.priority };
-        rules.extend(std::iter::repeat_n(this, count));
-        unmatchable.extend((count == 0).then_some(this));
+        lowering.push(rule).map_err(|error| error.with_rule(rule.id))?;
+        if let Some(error) = lowering.lowered.refused().filter(|_| !is_deferred) {
+            return Err(error);
+        }
     }
-    Ok(Lowered { schema: schema.clone(), regions, rules, unmatchable })
+    Ok(lowering.lowered)
+}
+
+/// Lowering of a rule set, rule by rule.
+struct Lowering<'a> {
+    schema: &'a Schema,
+    expansion: &'a ExpansionLimits,
+    room: Room,
+    /// Region of a plain rule that becomes a product.
+    plain: Regions,
+    lowered: Lowered,
+}
+
+impl Lowering<'_> {
+    /// Adds a rule as a region if all rules so far have one each, otherwise as a product.
+    fn push(&mut self, rule: &Rule) -> Result<(), BuildError> {
+        let Self { schema, expansion, plain, lowered, .. } = self;
+        let this = Match { rule: rule.id, priority: rule.priority };
+        if rule.family.is_some() && rule.family != schema.family() {
+            lowered.unmatchable.push(this);
+            return Ok(());
+        }
+        if expansion.regions_per_rule > 0 {
+            plain.clear();
+            let out = match &mut lowered.rules {
+                LoweredRules::Regions(all) => &mut all.regions,
+                LoweredRules::Products(_) => &mut *plain,
+            };
+            if lower_plain(schema, rule, out) {
+                match &mut lowered.rules {
+                    LoweredRules::Regions(all) => all.rules.push(this),
+                    LoweredRules::Products(products) => products.push_region(this, plain.get(0)),
+                }
+                return self.take(rule, Ok(1), false);
+            }
+        }
+        let choices = choices(schema, rule, expansion)?;
+        let is_ternary = choices.iter().any(|boxes| !boxes.regions.ternary_words().is_empty());
+        let count = product(schema, rule, expansion, &choices);
+        match (&mut lowered.rules, &count) {
+            (_, Ok(0)) => {
+                lowered.unmatchable.push(this);
+                return Ok(());
+            }
+            (LoweredRules::Regions(all), Ok(1)) => {
+                cross(&each(&choices), &mut all.regions);
+                all.rules.push(this);
+            }
+            _ => {
+                let boxes: Vec<&Regions> = choices.iter().map(|boxes| &boxes.regions).collect();
+                lowered.become_products(expansion).push(this, &boxes);
+            }
+        }
+        self.take(rule, count, is_ternary)
+    }
+
+    /// Takes the room of the regions of a rule; if there is none, notes it in products.
+    fn take(&mut self, rule: &Rule, count: Result<usize, BuildError>, is_ternary: bool) -> Result<(), BuildError> {
+        let Self { schema, expansion, room, lowered, .. } = self;
+        let taken = count.and_then(|count| room.take(count, bytes_each(schema, is_ternary), rule, expansion));
+        let LoweredRules::Products(products) = &mut lowered.rules else { return taken };
+        if let Err(error) = taken {
+            products.refuse(rule.id, error.with_rule(rule.id));
+        }
+        let (most, boxes) = (expansion.most_per_set(), products.sets().iter().map(|sets| sets.boxes().len()).max());
+        // One box more is that of all values.
+        if products.len() > most || boxes > Some(most + 1) {
+            return Err(expansion.set_too_large(rule.line));
+        }
+        Ok(())
+    }
 }
 
 /// Lowers one rule, appends its regions to `out` and returns their number.
@@ -90,7 +200,33 @@ pub fn lower_rule(
     expansion: &ExpansionLimits,
     out: &mut Regions,
 ) -> Result<usize, BuildError> {
-    lower_within(schema, rule, expansion, &mut Room { regions: MOST_REGIONS, bytes: usize::MAX }, out)
+    if rule.family.is_some() && rule.family != schema.family() {
+        return Ok(0);
+    }
+    if expansion.regions_per_rule > 0 && lower_plain(schema, rule, out) {
+        return Ok(1);
+    }
+    let choices = choices(schema, rule, expansion)?;
+    let count = product(schema, rule, expansion, &choices)?;
+    if count > 0 {
+        out.reserve(count);
+        cross(&each(&choices), out);
+    }
+    Ok(count)
+}
+
+/// Whether some packet of a schema matches a rule.
+///
+/// # Errors
+/// If one condition exceeds a limit of `expansion`. All conditions together may have too many regions.
+pub fn can_match(schema: &Schema, rule: &RuleSpec, expansion: &ExpansionLimits) -> Result<bool, BuildError> {
+    let choices = choices(schema, rule, expansion)?;
+    let counts = || schema.fields().iter().map(Field::name).zip(choices.iter().map(|boxes| boxes.regions.len()));
+    let can_match = counts().all(|(_, count)| count > 0);
+    match counts().find(|&(_, count)| can_match && count > expansion.most_per_rule()) {
+        Some(alone) => Err(expansion.product_too_large(rule, std::iter::once(alone))),
+        None => Ok(can_match),
+    }
 }
 
 /// Counts the regions that [`lower_rule`] would append, without building them.
@@ -101,46 +237,15 @@ pub fn count_regions(schema: &Schema, rule: &RuleSpec, expansion: &ExpansionLimi
     product(schema, rule, expansion, &choices(schema, rule, expansion)?)
 }
 
-fn lower_within(
-    schema: &Schema,
-    rule: &RuleSpec,
-    expansion: &ExpansionLimits,
-    room: &mut Room,
-    out: &mut Regions,
-) -> Result<usize, BuildError> {
-    if rule.family.is_some() && rule.family != schema.family() {
-        return Ok(0);
-    }
-    let bytes = |parts: usize| parts * schema.words().len() * size_of::<u32>() + size_of::<Match>();
-    let has_room = |regions: usize, each: usize, room: &Room| match regions {
-        _ if regions > room.regions => Err(expansion.set_too_large(rule)),
-        _ if regions > room.bytes / each => Err(expansion.set_takes_too_much(rule)),
-        _ => Ok(()),
-    };
-    if expansion.regions_per_rule > 0 && lower_plain(schema, rule, out) {
-        let each = bytes(2);
-        return match has_room(1, each, room) {
-            Ok(()) => {
-                room.take(1, each);
-                Ok(1)
-            }
-            Err(error) => {
-                out.pop_intervals();
-                Err(error)
-            }
-        };
-    }
-    let choices = choices(schema, rule, expansion)?;
-    let count = product(schema, rule, expansion, &choices)?;
-    let is_ternary = choices.iter().any(|boxes| !boxes.regions.ternary_words().is_empty());
-    let each = bytes(if is_ternary { 4 } else { 2 });
-    has_room(count, each, room)?;
-    room.take(count, each);
-    if count > 0 {
-        out.reserve(count);
-        cross(schema.words().len(), &choices, out);
-    }
-    Ok(count)
+/// Returns the ranges of all boxes of each field.
+fn each(choices: &[Boxes]) -> Vec<(&Regions, Range<usize>)> {
+    choices.iter().map(|boxes| (&boxes.regions, 0..boxes.regions.len())).collect()
+}
+
+/// Number of bytes that a region takes, with its rule.
+fn bytes_each(schema: &Schema, is_ternary: bool) -> usize {
+    let parts = if is_ternary { 4 } else { 2 };
+    parts * schema.words().len() * size_of::<u32>() + size_of::<Match>()
 }
 
 /// Returns the boxes of each field over its own words.
@@ -205,38 +310,6 @@ fn lower_plain(schema: &Schema, rule: &RuleSpec, out: &mut Regions) -> bool {
         out.pop_intervals();
     }
     plain
-}
-
-/// Appends one region for each way to choose a box per field. The last field changes fastest.
-fn cross(key_words: usize, choices: &[Boxes], out: &mut Regions) {
-    let mut at = vec![0; choices.len()];
-    let [mut lo, mut hi, mut value, mut mask] = [(); 4].map(|()| vec![0; key_words]);
-    let mut turn = 0;
-    loop {
-        // Fields before `turn` keep their box.
-        let mut start = choices[..turn].iter().map(|boxes| boxes.regions.key_words()).sum::<usize>();
-        for (boxes, &index) in choices[turn..].iter().zip(&at[turn..]) {
-            let part = boxes.regions.get(index);
-            let of = start..start + part.lo.len();
-            lo[of.clone()].copy_from_slice(part.lo);
-            hi[of.clone()].copy_from_slice(part.hi);
-            match part.ternary {
-                Some((v, m)) => {
-                    value[of.clone()].copy_from_slice(v);
-                    mask[of.clone()].copy_from_slice(m);
-                }
-                None => mask[of.clone()].fill(0),
-            }
-            start = of.end;
-        }
-        value.iter_mut().zip(&mask).for_each(|(value, mask)| *value &= mask);
-        let ternary = mask.iter().any(|&m| m != 0).then_some((&value[..], &mask[..]));
-        out.push(Region { lo: &lo, hi: &hi, ternary });
-        let Some(next) = (0..choices.len()).rev().find(|&f| at[f] + 1 < choices[f].regions.len()) else { return };
-        turn = next;
-        at[turn] += 1;
-        at[turn + 1..].fill(0);
-    }
 }
 
 /// Part of a field's values: the values of an interval that lie in a cube, which is a value under a mask.

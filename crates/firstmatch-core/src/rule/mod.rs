@@ -1,8 +1,8 @@
 //! Rules as people write them.
 //!
 //! A rule has conditions on whole field values, an action, an id and a priority. The meaning of a rule is defined here
-//! and in [`first_match`], the oracle. [`lower`] turns rules into the regions over key words that engines search.
-//! Oracle and lowering share no code, so that each checks the other.
+//! and in [`first_match`], the oracle. [`lower`] turns rules into products of sets, and into the regions over key words
+//! that most engines search. Oracle and lowering share no code, so that each checks the other.
 
 mod condition;
 mod conditions;
@@ -12,9 +12,11 @@ mod lower;
 mod lowered;
 mod matched;
 mod oracle;
+mod products;
 mod region;
 mod room;
 mod set;
+mod sets;
 mod spec;
 mod tested;
 
@@ -22,13 +24,16 @@ pub use condition::{Condition, NamedCondition, Test};
 pub use conditions::{ConditionRef, Conditions, pack};
 pub use expansion::ExpansionLimits;
 pub use id::{Priority, RuleId};
-pub use lower::{count_regions, lower, lower_rule};
+pub use lower::{can_match, count_regions, lower, lower_products, lower_rule};
+pub(crate) use lowered::FAR_MORE;
 pub use lowered::Lowered;
 pub use matched::Match;
 pub use oracle::first_match;
+pub(crate) use products::RuleProducts;
 pub use region::{Region, Regions};
 pub(crate) use region::{containing_prefix, fixed_bits};
 pub(crate) use room::{Place, Placed};
 pub use set::RuleSet;
+pub(crate) use sets::FieldSets;
 pub use spec::{Action, FieldValues, Rule, RuleSpec};
 pub(crate) use tested::tested_fields;

@@ -82,6 +82,15 @@ pub enum Outcome {
         /// Bytes that the kind allows itself.
         allowed: usize,
     },
+    /// It was not built, because it is built from regions, and the rules have far more of them than products.
+    ///
+    /// For example, a rule of 200 sources, 100 destinations and 20 ports is 400,000 regions.
+    TooManyRegions {
+        /// Number of regions of the rules.
+        needed: usize,
+        /// Number up to which regions are made if an engine of products fits.
+        allowed: usize,
+    },
     /// The choice before this one decided.
     ///
     /// Its kind was kept. Or the kind that changes in place was chosen, because rules change and it takes at most twice
@@ -112,6 +121,9 @@ impl fmt::Display for Outcome {
             Self::FewRegions => write!(f, "not tried: {FEW} regions and fewer need no structure"),
             Self::Outgrown { needed, allowed } => {
                 write!(f, "not built: it would hold {needed} bytes or more, and is of use up to {allowed}")
+            }
+            Self::TooManyRegions { needed, allowed } => {
+                write!(f, "not built: the rules have {needed} regions, and it is of use up to {allowed}")
             }
             Self::Kept => f.write_str("not tried: the choice before decided"),
         }

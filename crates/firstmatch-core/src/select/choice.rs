@@ -37,7 +37,7 @@ impl Choice {
     /// new rule may hold most keys, either. For example, a choice for 1,000 regions holds from 500 to 2,000. The kind
     /// stays the same, or becomes the kind that changes in place if `in_place` is set and that was hardly slower.
     pub(crate) fn kept(&self, set: &Lowered, wide: &[Wide], in_place: bool) -> Option<(Kind, usize)> {
-        let regions = set.regions().len();
+        let regions = set.region_count();
         let then = self.timed_with.filter(|&then| then <= 2 * regions && regions <= 2 * then)?;
         let was_wide = |rule: RuleId| self.wide.iter().flatten().any(|&(wide, _)| wide == rule);
         let mut others = wide.iter().filter(|wide| wide.is_most).map(|wide| set.rules()[wide.region].rule);

@@ -5,6 +5,7 @@
 use super::candidate::{FEW, Outcome};
 use super::choice::{Before, Choice};
 use super::config::Config;
+use super::sample::sample;
 use super::strategy::Strategy;
 use super::trials::Trials;
 use crate::engine::budget::Visits;
@@ -26,13 +27,16 @@ pub(crate) fn choose(
     run_bytes: usize,
     before: Option<&Before>,
 ) -> Result<(AnyBase, Choice), BuildError> {
-    let regions = set.regions().len();
+    // Some of the regions stand for all if these are too many.
+    let some = set.has_far_more_regions().then(|| sample(set));
+    let shown = some.as_ref().unwrap_or(set);
+    let regions = shown.region_count();
     let is_timed = config.strategy == Strategy::Measure && regions > FEW;
-    let wide = if regions > FEW { wide(set.regions(), &Visits::default()) } else { Vec::new() };
-    let mut trials = Trials::new(set, config, run_bytes, &wide);
+    let wide = if regions > FEW { wide(shown.regions(), &Visits::default()) } else { Vec::new() };
+    let mut trials = Trials::new(set, shown, config, run_bytes, &wide);
     trials.like = before.and_then(|before| before.choices.as_ref());
     if is_timed
-        && let Some((kind, then)) = before.and_then(|before| before.choice.kept(set, &wide, config.changes_in_place))
+        && let Some((kind, then)) = before.and_then(|before| before.choice.kept(shown, &wide, config.changes_in_place))
         && let Some(base) = trials.build(kind, 0)?
         && trials.badness(&base) <= 1.0
     {
@@ -48,6 +52,14 @@ pub(crate) fn choose(
     }
     if let Some(base) = trials.first_by_order()? {
         return Ok(trials.end(base, Outcome::NotNeeded, None));
+    }
+    if some.is_some() && config.strategy.forced().is_none() {
+        // No engine of products fits.
+        set.expanded()?;
+        trials.allow_regions();
+        if let Some(base) = trials.first_by_order()? {
+            return Ok(trials.end(base, Outcome::NotNeeded, None));
+        }
     }
     if config.strategy.forced().is_some() && before.is_some() {
         trials.ask_for_any();

@@ -5,6 +5,9 @@
 //! taken. A candidate that is only of use for rules that nothing separates is built if the counted lookups of all
 //! others touch many cache lines. Nothing here knows of updates, and nothing starts a thread.
 //!
+//! Rules may have far more regions than products of sets. Then only engines of products are candidates, and keys are
+//! drawn from a sample of the regions.
+//!
 //! No model predicts lookup times. A model needs a built base to count in, so it would save only the timing. The first
 //! round of timing already shows which candidates are far slower, and these get no second round.
 
@@ -13,6 +16,7 @@ pub(crate) mod choice;
 pub(crate) mod choose;
 mod config;
 pub(crate) mod limits;
+mod sample;
 mod strategy;
 pub(crate) mod traffic;
 pub(crate) mod trial;

@@ -12,7 +12,7 @@ use crate::engine::budget::Visits;
 use crate::engines::registry::{AnyBase, Kind};
 use crate::engines::shared::wide::{MOST, Wide};
 use crate::error::{BuildError, Cap};
-use crate::rule::Lowered;
+use crate::rule::{FAR_MORE, Lowered};
 
 /// Relative and absolute (ns) difference of times that counts as equal.
 ///
@@ -37,6 +37,8 @@ const HEAVY: (usize, usize, f64) = (1 << 20, 4, 2.0);
 /// Attempts of one choice.
 pub(crate) struct Trials<'a> {
     set: &'a Lowered,
+    /// The same rules, with as many regions as keys are drawn from.
+    shown: &'a Lowered,
     config: &'a Config,
     run_bytes: usize,
     wide: &'a [Wide],
@@ -59,22 +61,37 @@ struct Built {
 }
 
 impl<'a> Trials<'a> {
-    pub(crate) fn new(set: &'a Lowered, config: &'a Config, run_bytes: usize, wide: &'a [Wide]) -> Self {
+    pub(crate) fn new(
+        set: &'a Lowered,
+        shown: &'a Lowered,
+        config: &'a Config,
+        run_bytes: usize,
+        wide: &'a [Wide],
+    ) -> Self {
+        let (needed, allowed) = (set.region_count(), FAR_MORE);
+        let is_far_more = set.has_far_more_regions();
         let candidate = |&kind: &Kind| {
             let outcome = match config.strategy.forced() {
                 Some(forced) if forced != kind => Outcome::NotAsked,
-                None if set.regions().len() <= FEW && !kind.is_list() => Outcome::FewRegions,
+                None if needed <= FEW && !kind.is_list() => Outcome::FewRegions,
+                None if is_far_more && !kind.takes_products() => Outcome::TooManyRegions { needed, allowed },
                 _ => Outcome::NotNeeded,
             };
             Candidate { kind, outcome, nanos: Default::default(), ratio: None, takes: None, visits: None }
         };
         let candidates = Kind::ALL.iter().map(candidate).collect();
-        Self { set, config, run_bytes, wide, like: None, candidates, refusal: None, compared: 0 }
+        Self { set, shown, config, run_bytes, wide, like: None, candidates, refusal: None, compared: 0 }
     }
 
     /// Allows candidates that were not asked for.
     pub(crate) fn ask_for_any(&mut self) {
         let is_left = |of: &&mut Candidate| of.outcome == Outcome::NotAsked;
+        self.candidates.iter_mut().filter(is_left).for_each(|of| of.outcome = Outcome::NotNeeded);
+    }
+
+    /// Allows candidates of regions that are far more than products.
+    pub(crate) fn allow_regions(&mut self) {
+        let is_left = |of: &&mut Candidate| matches!(of.outcome, Outcome::TooManyRegions { .. });
         self.candidates.iter_mut().filter(is_left).for_each(|of| of.outcome = Outcome::NotNeeded);
     }
 
@@ -108,11 +125,11 @@ impl<'a> Trials<'a> {
     /// Comparing makes at most `visits` region visits. If they are too few to time any candidate, it returns `None`.
     pub(crate) fn fastest(&mut self, visits: usize) -> Result<Option<AnyBase>, BuildError> {
         // The keys alone would take more than a build may.
-        if trial::bytes(self.set) > self.config.limits.build_bytes {
+        if trial::bytes(self.shown) > self.config.limits.build_bytes {
             return Ok(None);
         }
-        let count = trial::keys(self.set);
-        let mut samples = traffic::of_rules(self.set, self.wide, count);
+        let count = trial::keys(self.shown);
+        let mut samples = traffic::of_rules(self.shown, self.wide, count);
         let mut built: Vec<Built> = Vec::new();
         for &kind in Kind::ALL {
             if self.of(kind).outcome != Outcome::NotNeeded {
@@ -124,11 +141,11 @@ impl<'a> Trials<'a> {
                 continue;
             }
             // Candidates to be timed are in memory side by side.
-            let beside = trial::bytes(self.set) + bytes(&built);
+            let beside = trial::bytes(self.shown) + bytes(&built);
             let most = if built.is_empty() { usize::MAX } else { kind.build_visits(self.set) };
             let Some(base) = self.build_within(kind, beside, most)? else { continue };
             if built.is_empty() && samples.iter().all(|sample| sample.traffic != Traffic::Unmatched) {
-                let (sample, made) = traffic::unmatched(self.set, self.wide, &base, count, visits / SHARE);
+                let (sample, made) = traffic::unmatched(self.shown, self.wide, &base, count, visits / SHARE);
                 self.compared += made;
                 samples.extend(sample);
             }
@@ -284,6 +301,11 @@ impl<'a> Trials<'a> {
         let visits = Visits::new(limits.build_visits.min(most));
         let attempt = || {
             let is_forced = self.config.strategy == Strategy::Force(kind);
+            if !kind.takes_products()
+                && let Err(error) = self.set.expanded()
+            {
+                return Ok(Err(error));
+            }
             let needed = kind.build_bytes(self.set, is_forced).saturating_add(beside);
             if needed > limits.build_bytes {
                 return Err((Cap::BuildBytes, needed, limits.build_bytes));
@@ -337,7 +359,7 @@ impl<'a> Trials<'a> {
         self.of(base.kind()).outcome = Outcome::Chosen;
         let is_over_defaults = self.badness(&base) > 1.0;
         let rank_of = |wide: &Wide| {
-            let found = self.set.by_rule().enumerate().find(|(_, (_, regions))| regions.contains(&wide.region));
+            let found = self.shown.by_rule().enumerate().find(|(_, (_, regions))| regions.contains(&wide.region));
             found.map(|(rank, (rule, _))| (rule.rule, rank))
         };
         let mut each: Vec<_> = self.wide.iter().filter_map(rank_of).collect();

@@ -5,7 +5,7 @@
 //!   assert that they would be caught.
 //! - Answers: `corpus` reads `testdata/`, `differential` draws rule sets at random, `absent` those that ask
 //!   for packets without a field, `lowering` and `tiny` walk whole
-//!   small domains, `lists` has conditions on thousands of addresses. `updates` changes rules and compares after every
+//!   small domains, `lists` has conditions on thousands of addresses, `products` rules without regions. `updates` changes rules and compares after every
 //!   few changes; `writing` writes rules and reads them back.
 //! - Live rules: `meta` is about writers, readers and rebuilds, `choice` about the bases that `meta` takes, `caps`
 //!   about those it refuses, `hostile` about rules that nothing separates. `due` is about when a rebuild is due, and `beside` counts and asks beside a writer. `ids`
@@ -40,6 +40,7 @@ mod lowering;
 mod memory;
 mod meta;
 mod model;
+mod products;
 mod script;
 mod sharing;
 mod steps;

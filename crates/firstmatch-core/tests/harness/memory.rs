@@ -17,6 +17,8 @@ use crate::rng::Rng;
 pub(crate) fn lowered(schema: &Schema, rules: usize, seed: u64) -> (RuleSet, Lowered) {
     let set = rule_set(schema, &mut Rng::new(seed), rules);
     let lowered = lower(&set, schema, &ExpansionLimits::default()).expect("within the caps");
+    // They are made now, because they are part of the rules and not of an engine.
+    lowered.regions();
     (set, lowered)
 }
 

@@ -26,6 +26,7 @@ impl Rules {
 
 /// Builds a list of the regions of `rules`, within the budget of `config`.
 pub(super) fn list(rules: &Lowered, config: &Config) -> Result<RegionList, BuildError> {
+    rules.expanded()?;
     let (level, most) = (Level::choose(config.simd)?, config.budget.run_bytes);
     RegionList::build(rules, level, most).map_err(|needed| BuildError::bytes(needed, most))
 }

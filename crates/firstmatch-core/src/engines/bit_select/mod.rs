@@ -178,6 +178,7 @@ impl BitSelect {
         visits: &Visits,
         like: Option<&Roots>,
     ) -> Result<Self, BuildError> {
+        set.expanded()?;
         let level = Level::choose(config.simd)?;
         build::build(set, config, level, visits, like)
     }

@@ -87,7 +87,7 @@ fn built(set: &Lowered, config: &Config, level: Level, visits: &Visits) -> Resul
         groups,
         matches: products.matches.into(),
         firsts: products.firsts.into(),
-        regions: set.regions().len(),
+        regions: set.region_count(),
     };
     let needed = built.bytes().iter().map(|(_, bytes)| bytes).sum();
     if needed > config.budget.run_bytes {

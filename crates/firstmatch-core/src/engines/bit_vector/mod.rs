@@ -319,6 +319,7 @@ impl Base for BitVector {
 
 impl BaseEngine for BitVector {
     const NAME: &'static str = "bit_vector";
+    const TAKES_PRODUCTS: bool = true;
 
     fn build_base(set: &Lowered, how: &Build<'_>) -> Result<Self, BuildError> {
         let config =
@@ -334,21 +335,23 @@ impl BaseEngine for BitVector {
     /// For example, a rule of one region over IPv4 5-tuples counts as 8,696 bytes in a set of 1,000 rules, and as 3,004
     /// in a set of 10,000.
     fn build_bytes(set: &Lowered, is_forced: bool) -> usize {
-        let regions = set.regions().len();
-        let ternary = set.regions().ternary_words().len();
+        let (products, intervals) = set.word_products();
+        // More products than these are refused as soon as they are counted.
+        let (products, intervals) = (products.min(1 << 24), intervals.min(1 << 30));
+        let ternary = set.ternary_words().len();
         let key_words = set.schema().words().len() + ternary;
-        let intervals = 2 * regions + 1;
+        let intervals = 2 * intervals + 1;
         let dimensions = set.schema().words().len() + 4 * ternary;
-        let vectors = (key_words * intervals * 6 * (regions.next_multiple_of(GROUP) / 8))
+        let vectors = (key_words * intervals * 6 * (products.next_multiple_of(GROUP) / 8))
             .min((3 * dimensions + 4) * vectors(is_forced));
-        Products::build_bytes(set) + key_words * intervals * 64 + vectors + (512 << 10)
+        Products::build_bytes(set).saturating_add(key_words * intervals * 64 + vectors + (512 << 10))
     }
 
     /// Returns ten times the visits of large sets that it serves well, plus the most that 2,048 regions take.
     ///
     /// Rules can be made to need many more: repeated lists of addresses cut a word into many intervals of few classes.
     fn build_visits(set: &Lowered) -> usize {
-        set.regions().len() * 512 + (1 << 24)
+        set.region_count().saturating_mul(512).saturating_add(1 << 24)
     }
 
     fn largest_scratch(schema: &Schema) -> lookup::Slots {

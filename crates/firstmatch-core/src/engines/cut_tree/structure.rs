@@ -72,7 +72,7 @@ impl CutTree {
     /// Builds the engine within a limit on visits, after which cutting ends.
     pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
-        let (regions, schema) = (set.regions().len(), set.schema());
+        let (regions, schema) = (set.expanded()?.len(), set.schema());
         visits.add(regions);
         visits.check()?;
         let ternary = set.regions().ternary_words().into_boxed_slice();

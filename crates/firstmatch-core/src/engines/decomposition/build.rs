@@ -425,7 +425,7 @@ fn finish(
         in_flight: config.interleave,
         matches: products.matches.into(),
         firsts: products.firsts.into(),
-        regions: set.regions().len(),
+        regions: set.region_count(),
     };
     let needed = built.bytes().iter().map(|(_, bytes)| bytes).sum();
     if needed > config.budget.run_bytes {

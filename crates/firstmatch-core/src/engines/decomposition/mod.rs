@@ -219,6 +219,7 @@ const MOST_BYTES: usize = 128 << 20;
 
 impl BaseEngine for Decomposition {
     const NAME: &'static str = "decomposition";
+    const TAKES_PRODUCTS: bool = true;
     /// Its lookups take as long whatever the rules look like, and trees are several times faster if they separate rules.
     const WORTH_LINES: usize = 48;
 
@@ -240,26 +241,25 @@ impl BaseEngine for Decomposition {
     /// Each word takes its intervals and their sets, which take up to three times as much while they grow, and vectors.
     /// They stop growing at 128 MiB, or at 1 GiB of sets if the engine is forced.
     fn build_bytes(set: &Lowered, is_forced: bool) -> usize {
-        let regions = set.regions().len();
-        let ternary = set.regions().ternary_words().len();
+        let (products, intervals) = set.word_products();
+        // More products than these are refused as soon as they are counted.
+        let (products, intervals) = (products.min(1 << 24), intervals.min(1 << 30));
+        let ternary = set.ternary_words().len();
         let key_words = set.schema().words().len();
-        let (intervals, dimensions) = (2 * regions + 1, key_words + 4 * ternary);
-        let row = regions.div_ceil(8) + 128;
+        let (intervals, dimensions) = (2 * intervals + 1, key_words + 4 * ternary);
+        let row = products.div_ceil(8) + 128;
         let sets = (key_words * intervals * row + 4 * ternary * 256 * row).min(if is_forced {
             usize::MAX / 8
         } else {
             MOST_BYTES
         });
-        Products::build_bytes(set)
-            + key_words * intervals * 96
-            + 4 * sets
-            + dimensions * build::table_bytes(intervals)
-            + (1 << 20)
+        let searches = key_words * intervals * 96 + dimensions * build::table_bytes(intervals);
+        Products::build_bytes(set).saturating_add(searches + 4 * sets + (1 << 20))
     }
 
     /// Returns ten times the visits of sets that it serves well, plus the most that 2,048 regions take.
     fn build_visits(set: &Lowered) -> usize {
-        set.regions().len() * 16_384 + (1 << 24)
+        set.region_count().saturating_mul(16_384).saturating_add(1 << 24)
     }
 
     fn largest_scratch(schema: &Schema) -> lookup::Places {

@@ -54,7 +54,7 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
         words: words.into(),
         sets,
         rules: products.firsts.len() - 1,
-        regions: set.regions().len(),
+        regions: set.region_count(),
         matches: products.matches.into(),
         mask_places: places,
         masks,

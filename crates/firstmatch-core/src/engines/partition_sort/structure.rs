@@ -84,6 +84,7 @@ impl PartitionSort {
     /// Inserting a region takes one visit, one for each partition that it is compared with, and one for each word of each
     /// region of a small partition that looks for another order.
     pub(super) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
+        set.expanded()?;
         let mut engine = Self::new(set.schema(), config)?;
         let mut regions = Regions::new(set.schema().words().len());
         for (rule, range) in set.by_rule() {

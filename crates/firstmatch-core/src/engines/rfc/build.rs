@@ -98,7 +98,7 @@ fn build_once(
         leaves: leaves.into(),
         tables: tables.into(),
         matches: matches.into(),
-        regions: set.regions().len(),
+        regions: set.region_count(),
     })
 }
 

@@ -1,11 +1,12 @@
 //! Products of sets: regions of a rule that differ in one word only become one product.
 
-use std::ops::Range;
-
 use super::classes::{Classes, Room};
 use crate::engine::budget::Visits;
 use crate::error::BuildError;
-use crate::rule::{Lowered, Match, Region, containing_prefix};
+use crate::rule::{FieldSets, Lowered, Match, Region, RuleProducts, containing_prefix};
+
+/// Maximum number of products once wide fields or masks multiply them.
+const MOST: usize = 1 << 20;
 
 /// Closed interval of values of a word.
 pub(crate) type Interval = (u32, u32);
@@ -31,14 +32,19 @@ pub(crate) struct Products {
 impl Products {
     /// Builds the products of a rule set, and counts a visit for each word of a region.
     ///
-    /// The words of a rule with several regions are counted again for each word by which its regions are united.
+    /// The words of a rule with several regions are counted again for each word by which its regions are united. If the
+    /// rules are kept as products of sets, the words of each set are counted once, and those of each product built.
     ///
     /// # Errors
-    /// If there were too many visits.
+    /// If there were too many visits, or the sets of wide fields or with masks make too many products.
     pub(crate) fn of(set: &Lowered, visits: &Visits) -> Result<Self, BuildError> {
         let key_words = set.schema().words().len();
         let mut all =
             Self { matches: Vec::new(), firsts: vec![0], intervals: vec![Vec::new(); key_words], masks: Vec::new() };
+        if let Some(products) = set.products() {
+            all.push_products(set, products, visits)?;
+            return Ok(all);
+        }
         for (rule, regions) in set.by_rule() {
             visits.add(regions.len() * key_words);
             visits.check()?;
@@ -46,7 +52,7 @@ impl Products {
                 let region = set.regions().get(regions.start);
                 all.push(rule, masks(region), |word| [(region.lo[word], region.hi[word])]);
             } else {
-                let united = United::of(set, regions, visits)?;
+                let united = United::of(regions.map(|at| set.regions().get(at)), key_words, visits)?;
                 for product in united.rows.chunks_exact(united.width) {
                     all.push(rule, united.masks(product), |word| united.intervals(product, word));
                 }
@@ -54,6 +60,54 @@ impl Products {
             all.firsts.push(all.matches.len() as u32);
         }
         Ok(all)
+    }
+
+    /// Adds all products of sets.
+    ///
+    /// The boxes of each set are united over the words of its field, and a product of sets becomes one product for each
+    /// way to choose a row of each field. That is a single one if no field is wide and no set has masks.
+    fn push_products(&mut self, set: &Lowered, products: &RuleProducts, visits: &Visits) -> Result<(), BuildError> {
+        let key_words = set.schema().words().len();
+        let rows = products.sets().iter().map(|sets| united(sets, visits)).collect::<Result<Vec<_>, _>>()?;
+        for (rule, kept) in set.kept_by_rule() {
+            for product in kept {
+                let choices: Vec<&[FieldRow]> =
+                    products.of(product).zip(&rows).map(|((_, number), rows)| &rows[number as usize][..]).collect();
+                let count = choices.iter().fold(1usize, |count, rows| count.saturating_mul(rows.len()));
+                let needed = self.len().saturating_add(count);
+                if count > 1 && needed > MOST {
+                    let each = size_of::<Match>() + key_words * size_of::<(usize, Interval)>();
+                    return Err(BuildError::own_limit(needed.saturating_mul(each), MOST * each));
+                }
+                visits.add(count * key_words);
+                visits.check()?;
+                for mut at in 0..count {
+                    let mut own = Vec::with_capacity(choices.len());
+                    for rows in choices.iter().rev() {
+                        own.push(&rows[at % rows.len()]);
+                        at /= rows.len();
+                    }
+                    own.reverse();
+                    self.push_rows(rule, &own);
+                }
+            }
+            self.firsts.push(self.matches.len() as u32);
+        }
+        Ok(())
+    }
+
+    /// Adds a product of one row for each field.
+    fn push_rows(&mut self, rule: Match, rows: &[&FieldRow]) {
+        let product = self.matches.len();
+        let words = rows.iter().flat_map(|row| &row.words);
+        for (to, intervals) in self.intervals.iter_mut().zip(words) {
+            to.extend(intervals.iter().map(|&interval| (product, interval)));
+        }
+        let is_masked = rows.iter().any(|row| !row.masks.is_empty());
+        let masks_of =
+            |row: &&FieldRow| if row.masks.is_empty() { vec![(0, 0); row.words.len()] } else { row.masks.clone() };
+        self.masks.push(if is_masked { rows.iter().flat_map(masks_of).collect() } else { Vec::new() });
+        self.matches.push(rule);
     }
 
     /// Adds a product with its intervals of each word.
@@ -68,18 +122,24 @@ impl Products {
 
     /// Returns a bound on the heap bytes that building takes.
     ///
-    /// A region of IPv4 5-tuples counts as 372 bytes, and one of the rule with the most regions as 472 more.
+    /// A region of IPv4 5-tuples counts as 372 bytes, and one of the rule with the most regions as 472 more. If rules
+    /// are kept as products, their intervals count instead of regions.
     pub(crate) fn build_bytes(set: &Lowered) -> usize {
         let key_words = set.schema().words().len();
-        let masks = if set.regions().ternary_words().is_empty() { 0 } else { 8 * key_words };
+        let masks = if set.ternary_words().is_empty() { 0 } else { 8 * key_words };
         // A growing vector has up to three times the bytes of its elements, old and new memory together. Each word has
         // an interval, each product a match, a number and masks.
         let product = size_of::<Match>() + size_of::<u32>() + size_of::<Masks>() + masks;
         let region = 3 * (key_words * size_of::<(usize, Interval)>() + product);
         // Rows before and after a union, their order, and each set with its number, hash and slots of a table.
         let united = 8 * (key_words + 1) + 4 + key_words * 84 + if masks > 0 { 3 * masks + 60 } else { 0 };
-        let largest = set.by_rule().map(|(_, regions)| regions.len()).filter(|&regions| regions > 1).max();
-        set.regions().len() * region + largest.unwrap_or(0) * united
+        let largest = match set.products() {
+            None => set.by_rule().map(|(_, regions)| regions.len()).filter(|&regions| regions > 1).max(),
+            // The rows of all sets stay until the products are built.
+            Some(products) => Some(products.sets().iter().map(|sets| sets.boxes().len()).sum()),
+        };
+        let (_, intervals) = set.word_products();
+        intervals.saturating_mul(region).saturating_add(largest.unwrap_or(0) * united)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -114,14 +174,45 @@ struct United {
     width: usize,
 }
 
+/// Part of a set of a field: one set of intervals for each word of the field, and values under masks.
+struct FieldRow {
+    words: Vec<Vec<Interval>>,
+    /// Value and mask of each word; empty if no word has a mask.
+    masks: Masks,
+}
+
+/// Returns the rows of each set of a field, and counts a visit for each word of a box.
+fn united(sets: &FieldSets, visits: &Visits) -> Result<Vec<Vec<FieldRow>>, BuildError> {
+    let key_words = sets.boxes().key_words();
+    let of_set = |number: u32| {
+        visits.add(sets.range(number).len() * key_words);
+        visits.check()?;
+        if key_words == 1 && sets.of(number).all(|of| of.ternary.is_none()) {
+            let words = vec![unite(sets.of(number).map(|of| (of.lo[0], of.hi[0])).collect())];
+            return Ok(vec![FieldRow { words, masks: Vec::new() }]);
+        }
+        let united = United::of(sets.of(number), key_words, visits)?;
+        let row = |product: &[u32]| FieldRow {
+            words: (0..key_words).map(|word| united.intervals(product, word).collect()).collect(),
+            masks: united.masks(product),
+        };
+        Ok(united.rows.chunks_exact(united.width).map(row).collect())
+    };
+    (0..sets.len() as u32).map(of_set).collect()
+}
+
 impl United {
-    /// Unites the regions of a rule: word by word, products that are equal in all other words become one.
-    fn of(set: &Lowered, regions: Range<usize>, visits: &Visits) -> Result<Self, BuildError> {
-        let (room, width) = (Room { allowed: usize::MAX, visits }, 1 + set.schema().words().len());
+    /// Unites regions of a rule: word by word, products that are equal in all other words become one.
+    fn of<'a>(
+        regions: impl ExactSizeIterator<Item = Region<'a>>,
+        key_words: usize,
+        visits: &Visits,
+    ) -> Result<Self, BuildError> {
+        let (room, width) = (Room { allowed: usize::MAX, visits }, 1 + key_words);
         let rows = Vec::with_capacity(regions.len() * width);
         let mut united = Self { sets: Classes::default(), masks: Classes::default(), rows, width };
         let mut before = None;
-        for region in regions.map(|at| set.regions().get(at)) {
+        for region in regions {
             united.push(region, before, &room)?;
             before = Some(region);
         }
@@ -296,7 +387,7 @@ mod tests {
         let made = Visits::default();
         let all = Products::of(&lowered, &made).expect("no limit");
         assert_eq!((lowered.regions().len(), all.len()), (5, 2));
-        assert!(made.made() > 5 * all.intervals.len(), "{made:?}");
+        assert!(made.made() > all.len() * all.intervals.len(), "{made:?}");
         for (most, is_enough) in [(made.made(), true), (made.made() - 1, false), (0, false)] {
             assert_eq!(Products::of(&lowered, &Visits::new(most)).is_ok(), is_enough, "{most} of {made:?}");
         }

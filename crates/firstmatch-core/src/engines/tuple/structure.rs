@@ -119,6 +119,7 @@ impl TupleMerge {
     ///
     /// The offline algorithm does not count any.
     pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
+        set.expanded()?;
         let mut engine = Self::new(set.schema(), config)?;
         let mut regions = Regions::new(set.schema().words().len());
         if engine.bytes() + engine.candidates.growth(set.regions().len(), 1) <= engine.budget {

@@ -72,7 +72,7 @@ fn a_candidate_without_a_share_is_not_timed() {
         (1 << 16, &[Kind::BitSelect], Outcome::Untimed),
         (1 << 4, &[], Outcome::NotNeeded),
     ] {
-        let mut trials = Trials::new(&set, &config, usize::MAX, &[]);
+        let mut trials = Trials::new(&set, &set, &config, usize::MAX, &[]);
         let mut built = vec![candidate(&set, Kind::BitSelect, 1, 0.5), candidate(&deep, Kind::Linear, 1, 0.5)];
         let nanos = trials.time(&mut built, &samples, visits);
         assert_eq!((kinds(&built), nanos.len()), (kept.to_vec(), kept.len()), "{visits} visits");
@@ -100,7 +100,7 @@ fn a_candidate_for_bad_rules_is_left_where_another_is_good() {
         (hosts(300), Kind::Linear, 1, false),
     ] {
         let samples = traffic::of_rules(&set, &[], 1024);
-        let mut trials = Trials::new(&set, &config, usize::MAX, &[]);
+        let mut trials = Trials::new(&set, &set, &config, usize::MAX, &[]);
         let built = [candidate(&set, kind, 1, 0.5)];
         let left = trials.good_without(Kind::Decomposition, &built, &samples, visits);
         let worth = Kind::Decomposition.worth_lines();
@@ -119,7 +119,7 @@ fn bad_worst_cases_are_left() {
     let set = hosts(20);
     let config = Config::default();
     let left = |badness: [f64; 4]| {
-        let mut trials = Trials::new(&set, &config, usize::MAX, &[]);
+        let mut trials = Trials::new(&set, &set, &config, usize::MAX, &[]);
         let each = ALL.iter().zip(badness);
         let mut built: Vec<Built> = each.map(|(&kind, badness)| candidate(&set, kind, 1, badness)).collect();
         trials.leave_deep(&mut built);
@@ -140,7 +140,7 @@ fn what_is_hardly_faster_is_left() {
     let set = hosts(20);
     let config = Config::default();
     let left = |each: [([f64; 2], usize); 4]| {
-        let mut trials = Trials::new(&set, &config, usize::MAX, &[]);
+        let mut trials = Trials::new(&set, &set, &config, usize::MAX, &[]);
         let of = |(&kind, (_, tests))| candidate(&set, kind, tests, 0.5);
         let mut built: Vec<Built> = ALL.iter().zip(each).map(of).collect();
         let mut nanos: Vec<Vec<f64>> = each.iter().map(|(nanos, _)| nanos.to_vec()).collect();
@@ -164,7 +164,7 @@ fn what_is_heavy_is_left() {
     let [select, vector, tuple, linear] = ALL;
     let mebi = 1 << 20;
     let left = |each: [([f64; 2], usize); 4]| {
-        let mut trials = Trials::new(&set, &config, usize::MAX, &[]);
+        let mut trials = Trials::new(&set, &set, &config, usize::MAX, &[]);
         let of = |(&kind, (_, bytes))| Built { bytes, ..candidate(&set, kind, 1, 0.5) };
         let mut built: Vec<Built> = ALL.iter().zip(each).map(of).collect();
         let mut nanos: Vec<Vec<f64>> = each.iter().map(|(nanos, _)| nanos.to_vec()).collect();
@@ -186,7 +186,7 @@ fn few_lines_are_few_tests() {
     let set = hosts(20);
     let config = Config::default();
     for (lines, is_left) in [(99, false), (100, true)] {
-        let mut trials = Trials::new(&set, &config, usize::MAX, &[]);
+        let mut trials = Trials::new(&set, &set, &config, usize::MAX, &[]);
         let mut built = vec![
             Built { lines: 9, ..candidate(&set, Kind::BitSelect, 1, 0.5) },
             Built { lines, ..candidate(&set, Kind::BitVector, 1000, 0.5) },
@@ -202,7 +202,7 @@ fn few_lines_are_few_tests() {
 fn vectors_have_a_limit_of_their_own() {
     let (set, config) = (hosts(4000), Config::default());
     let outcome = |run_bytes: usize, config: &Config| {
-        let mut trials = Trials::new(&set, config, run_bytes, &[]);
+        let mut trials = Trials::new(&set, &set, config, run_bytes, &[]);
         let base = trials.build(Kind::BitVector, 0).expect("no error");
         assert_eq!(base.is_some(), trials.of(Kind::BitVector).takes.is_some());
         assert_eq!(base.is_none(), trials.refusal.is_some(), "an error can say why");
@@ -222,7 +222,7 @@ fn builds_are_held_to_their_numbers() {
     let set = hosts(200);
     let config = Config::default();
     for kind in ALL {
-        let mut trials = Trials::new(&set, &config, usize::MAX, &[]);
+        let mut trials = Trials::new(&set, &set, &config, usize::MAX, &[]);
         let built = trials.build(kind, 0).expect("no error").expect("no cap");
         let visits = trials.of(kind).visits.expect("every build visits regions");
         let stats = built.stats();
@@ -235,7 +235,7 @@ fn builds_are_held_to_their_numbers() {
         let needed = kind.build_bytes(&set, false) + 1234;
         for (build_bytes, fits) in [(needed, true), (needed - 1, false)] {
             let config = Config { limits: Limits { build_bytes, ..Limits::default() }, ..Config::default() };
-            let mut trials = Trials::new(&set, &config, usize::MAX, &[]);
+            let mut trials = Trials::new(&set, &set, &config, usize::MAX, &[]);
             assert_eq!(trials.build(kind, 1234).expect("no error").is_some(), fits, "{kind}");
             if !fits {
                 let (cap, allowed) = (Cap::BuildBytes, needed - 1);
@@ -262,7 +262,7 @@ fn a_long_scan_is_left_where_another_is_short() {
     let few = hosts(20);
     for (count, badness, is_left) in [(4096, 0.5, false), (4097, 0.5, true), (4097, 1.0, true), (4097, 1.1, false)] {
         let (set, config) = (hosts(count), Config::default());
-        let trials = Trials::new(&set, &config, usize::MAX, &[]);
+        let trials = Trials::new(&set, &set, &config, usize::MAX, &[]);
         let beside = [candidate(&few, Kind::BitSelect, 1, badness)];
         let left = trials.left_out(Kind::Linear, &beside);
         let deep = Outcome::Deep { cap: Cap::WorstTests, needed: count as usize, allowed: 4096 };
@@ -270,7 +270,7 @@ fn a_long_scan_is_left_where_another_is_short() {
         // A limit that was set takes the default's place.
         let limits = Limits { worst_tests: Some(9999), ..Limits::default() };
         let config = Config { limits, ..Config::default() };
-        let trials = Trials::new(&set, &config, usize::MAX, &[]);
+        let trials = Trials::new(&set, &set, &config, usize::MAX, &[]);
         assert_eq!(trials.left_out(Kind::Linear, &beside), None);
     }
 }
@@ -283,7 +283,7 @@ fn what_is_chosen_says_what_it_rests_on() {
     for (count, is_over) in [(4096, false), (4097, true)] {
         let set = hosts(count);
         let wide: Vec<Wide> = [3, 7].map(|region| Wide { region, is_most: false }).into();
-        let mut trials = Trials::new(&set, &config, usize::MAX, &wide);
+        let mut trials = Trials::new(&set, &set, &config, usize::MAX, &wide);
         let base = trials.build(Kind::Linear, 0).expect("no error").expect("no cap");
         let (_, choice) = trials.end(base, Outcome::Slower, Some(7));
         assert_eq!((choice.is_over_defaults, choice.timed_with), (is_over, Some(7)));
@@ -303,7 +303,7 @@ fn what_is_chosen_says_what_it_rests_on() {
     }
     // Two regions of one rule are one wide rule.
     let wide: Vec<Wide> = [9, 10, 39].map(|region| Wide { region, is_most: true }).into();
-    let mut trials = Trials::new(&set, &config, usize::MAX, &wide);
+    let mut trials = Trials::new(&set, &set, &config, usize::MAX, &wide);
     let base = trials.build(Kind::Linear, 0).expect("no error").expect("no cap");
     let (_, choice) = trials.end(base, Outcome::NotNeeded, None);
     let noted: Vec<_> = choice.wide.iter().flatten().collect();
