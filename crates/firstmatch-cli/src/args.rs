@@ -1,6 +1,7 @@
 //! Command line of the program, as clap reads it.
 
 mod analysis;
+mod import;
 mod limits;
 mod live;
 mod system;
@@ -16,6 +17,7 @@ use firstmatch_core::live::Kind;
 use firstmatch_generate::profile::{FULL_PROFILES, PROFILES};
 
 pub(crate) use analysis::{CheckArgs, DiffArgs, HELD_VALUE, ProveArgs, TestArgs, UNUSED_SET};
+pub(crate) use import::ImportArgs;
 pub(crate) use limits::RuleLimits;
 pub(crate) use live::{BridgeArgs, WatchArgs};
 #[cfg(all(feature = "live", target_os = "linux"))]
@@ -289,6 +291,8 @@ pub(crate) struct GenerateTrace {
     /// Keep the flags column of a ClassBench filter set as a field, for `--format table`
     #[arg(long)]
     pub(crate) flags: bool,
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
 }
 
 /// Families of generated rules.
@@ -374,6 +378,8 @@ pub(crate) struct EnginesArgs {
     #[arg(long, requires = "rules")]
     pub(crate) flags: bool,
     #[command(flatten)]
+    pub(crate) import: ImportArgs,
+    #[command(flatten)]
     pub(crate) limits: RuleLimits,
 }
 
@@ -449,6 +455,8 @@ pub(crate) struct ClassifyArgs {
     #[command(flatten)]
     pub(crate) systems: SystemArgs,
     #[command(flatten)]
+    pub(crate) import: ImportArgs,
+    #[command(flatten)]
     pub(crate) limits: RuleLimits,
 }
 
@@ -468,6 +476,8 @@ pub(crate) struct ExplainArgs {
     /// Show each condition of the rule on this line, and which of them failed
     #[arg(long, value_name = "LINE")]
     pub(crate) rule: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
     #[command(flatten)]
     pub(crate) limits: RuleLimits,
 }
@@ -489,6 +499,8 @@ pub(crate) struct ConvertArgs {
     /// Give the rules every field of IP networks, tested or not, so that rules added to the JSON later may test it
     #[arg(long)]
     pub(crate) all_fields: bool,
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
     #[command(flatten)]
     pub(crate) limits: RuleLimits,
 }

@@ -39,7 +39,7 @@ struct Case {
 }
 
 pub(crate) fn run(args: &TestArgs) -> anyhow::Result<End> {
-    let Some(loaded) = rules::load(&args.rules, false, args.limits.expansion())? else { return Ok(End::BadInput) };
+    let Some(loaded) = rules::load(&args.rules, args.reading())? else { return Ok(End::BadInput) };
     let config = loaded.wire_config(None)?;
     let Some((name, text)) = rules::text(&args.cases)? else { return Ok(End::BadInput) };
     let Some(cases) = parse(&loaded, &config, &name, &text) else { return Ok(End::BadInput) };

@@ -2,10 +2,10 @@
 
 use anyhow::bail;
 use firstmatch_core::rule::Rule;
-use firstmatch_formats::{Fields, Format as CoreFormat, Options, write};
+use firstmatch_formats::{Fields, Format as CoreFormat, write};
 
 use crate::args::{ConvertArgs, Flags, Format};
-use crate::rules::{self, Loaded};
+use crate::rules::{self, Loaded, Reading};
 use crate::{End, diagnostics, output};
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<End> {
@@ -44,8 +44,10 @@ fn load(args: &ConvertArgs) -> anyhow::Result<Option<Loaded>> {
     }
     let flags = has_flags && args.flags != Some(Flags::Ignore);
     let fields = if args.all_fields { Fields::All } else { Fields::Used };
-    let options = Options { flags, fields, expansion: args.limits.expansion(), ..Options::default() };
+    let reading = Reading { flags, limits: &args.limits, import: &args.import };
+    let options = reading.options(fields);
     let Some(mut loaded) = Loaded::parse(&args.rules, text, options) else { return Ok(None) };
+    loaded.warn_of_view();
     let has_own_schema = loaded.file.rules.schemas()[0].family().is_none();
     if args.all_fields && (from_json || has_flags || has_own_schema) {
         let what = if has_flags { "ClassBench has no others" } else { "the file names its fields itself" };
@@ -79,6 +81,7 @@ fn refuse(loaded: &Loaded, to: CoreFormat, error: &write::WriteError) {
     let format = match to {
         CoreFormat::Native => "the native format",
         CoreFormat::ClassBench => "ClassBench",
+        CoreFormat::Iptables | CoreFormat::Ip6tables => "iptables",
     };
     for fault in error.faults() {
         let field = fault.field().map_or(String::new(), |field| format!("{field}: "));

@@ -14,7 +14,7 @@ const MOST_BYTES: usize = 1 << 30;
 
 /// Prints the steps that lookups of the packets of a trace take in each engine, as means per packet.
 pub(crate) fn run(path: &Path, trace: &Path, args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
-    let Some(loaded) = rules::load(path, args.flags, args.limits.expansion())? else { return Ok(End::BadInput) };
+    let Some(loaded) = rules::load(path, args.reading())? else { return Ok(End::BadInput) };
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let keys = match classify::keys_of(&loaded, trace)? {
         Ok(keys) => keys,

@@ -33,7 +33,7 @@ pub(crate) fn record<R>(work: impl FnOnce() -> R) -> (R, Vec<Problem>) {
     (result, RECORD.take().unwrap_or_default())
 }
 
-fn note(text: impl FnOnce() -> String, place: Option<(u32, u32)>) {
+fn log(text: impl FnOnce() -> String, place: Option<(u32, u32)>) {
     RECORD.with_borrow_mut(|record| {
         if let Some(problems) = record {
             problems.push(Problem { text: text(), place });
@@ -47,7 +47,7 @@ fn say(text: &str) {
 }
 
 pub(crate) fn error(message: &str) {
-    note(|| shorten(message), None);
+    log(|| shorten(message), None);
     say(&Renderer::styled().render(&[Group::with_title(Level::ERROR.primary_title(shorten(message)))]));
 }
 
@@ -55,11 +55,15 @@ pub(crate) fn warning(message: &str) {
     say(&Renderer::styled().render(&[Group::with_title(Level::WARNING.primary_title(shorten(message)))]));
 }
 
+pub(crate) fn note(message: &str) {
+    say(&Renderer::styled().render(&[Group::with_title(Level::NOTE.primary_title(shorten(message)))]));
+}
+
 /// Shows a fault of a file with its line.
 pub(crate) fn fault(path: &str, diagnostic: &Diagnostic) {
     let expected = |expected| format!("; expected {expected}");
     let text = || diagnostic.message.clone() + &diagnostic.expected.as_ref().map_or_else(String::new, expected);
-    note(|| shorten(&visible(&text())), Some((diagnostic.line, diagnostic.column)));
+    log(|| shorten(&visible(&text())), Some((diagnostic.line, diagnostic.column)));
     say(&render(Level::ERROR, path, diagnostic));
 }
 

@@ -1,5 +1,7 @@
 //! Command `firstmatch diff`: packets that two rule files give different verdicts.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -38,7 +40,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<End> {
     config.expansion = expansion;
     config.limits.work = args.max_work;
     config.regions = args.regions;
-    let found = match analyze::diff(one, other, &config) {
+    let mut found = match analyze::diff(one, other, &config) {
         Ok(found) => found,
         Err(error) => {
             // The files are lowered one by one, so the error names a rule of the first one that fails.
@@ -47,6 +49,9 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<End> {
             return Ok(End::BadInput);
         }
     };
+    if files.iter().any(|file| file.goes_by_line()) {
+        merge_lines(files, &mut found.pairs);
+    }
     let policies = policies(files, &found);
     let traffic = match &args.input[..] {
         [] => None,
@@ -69,7 +74,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<End> {
 /// read.
 fn traffic(args: &DiffArgs, input: &[PathBuf]) -> anyhow::Result<Result<(Value, Vec<u8>), End>> {
     let mut run = ClassifyArgs::dry_run(&args.before, &args.after, input);
-    (run.flags, run.limits) = (args.flags, args.limits.clone());
+    (run.flags, run.limits, run.import) = (args.flags, args.limits.clone(), args.import.clone());
     let mut taken = None;
     let end = classify::dry_run(&run, &mut |value, text| taken = Some((value, text)))?;
     Ok(match taken {
@@ -80,7 +85,7 @@ fn traffic(args: &DiffArgs, input: &[PathBuf]) -> anyhow::Result<Result<(Value, 
 
 /// Reads a rule file with all fields, so that two files have the same fields.
 fn load(args: &DiffArgs, path: &Path) -> anyhow::Result<Option<Loaded>> {
-    rules::load_with(path, args.flags, args.limits.expansion(), Fields::All)
+    rules::load_with(path, args.reading(), Fields::All)
 }
 
 fn lowers(rules: &RuleSet, config: &Config) -> bool {
@@ -92,6 +97,28 @@ fn about(rules: &RuleSet) -> String {
     let families: Vec<&str> = rules.schemas().iter().filter_map(|s| Some(s.family()?.name())).collect();
     let fields = counted(rules.schemas().first().map_or(0, |schema| schema.fields().len()) as u64, "field");
     if families.is_empty() { fields } else { format!("{fields} of {}", families.join(" and ")) }
+}
+
+/// Merges pairs of rules that come from the same lines and give the same verdicts; the first packet stays.
+fn merge_lines(files: [&Loaded; 2], pairs: &mut Vec<Difference>) {
+    let mut merged: Vec<Difference> = Vec::new();
+    let mut places = HashMap::new();
+    for mut pair in std::mem::take(pairs) {
+        let line =
+            |side: usize| pair.rules[side].and_then(|id| files[side].rule(id)).map(|rule| files[side].line_of(rule));
+        match places.entry(([line(0), line(1)], pair.verdicts)) {
+            Entry::Vacant(place) => {
+                place.insert(merged.len());
+                merged.push(pair);
+            }
+            Entry::Occupied(place) => {
+                let first = &mut merged[*place.get()];
+                first.regions.append(&mut pair.regions);
+                first.has_more_regions |= pair.has_more_regions;
+            }
+        }
+    }
+    *pairs = merged;
 }
 
 /// Returns the differences that are in no rule: the verdict of unknown packets, and fields that only one file needs.

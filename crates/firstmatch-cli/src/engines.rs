@@ -197,7 +197,7 @@ fn list(options: bool, out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// Prints the base that `meta` takes for each family of a rule file, and the reasons.
 fn explain(path: &Path, args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
-    let Some(loaded) = rules::load(path, args.flags, args.limits.expansion())? else { return Ok(End::BadInput) };
+    let Some(loaded) = rules::load(path, args.reading())? else { return Ok(End::BadInput) };
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let config = live::Config::of(&settings(&META, &args.choice, &[])?)?;
     let mut bases: Vec<&str> = Vec::new();

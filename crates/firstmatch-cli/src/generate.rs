@@ -4,15 +4,14 @@ use std::io::{BufWriter, IsTerminal, Write, stdout};
 
 use anyhow::{anyhow, bail};
 use firstmatch_core::Policy;
-use firstmatch_core::rule::ExpansionLimits;
 use firstmatch_formats::write;
 use firstmatch_generate::profile::core;
 use firstmatch_generate::trace::{Coverage, Covered, Form, Hostile, Locality};
 use firstmatch_generate::{Profile, rules, trace};
 
-use crate::args::{Family, GenerateArgs, GenerateRules, GenerateTrace, Packets, Written};
+use crate::args::{Family, GenerateArgs, GenerateRules, GenerateTrace, Packets, RuleLimits, Written};
 use crate::format::counted;
-use crate::rules::load;
+use crate::rules::{Reading, load};
 use crate::{End, diagnostics};
 
 pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<End> {
@@ -79,7 +78,8 @@ fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
     if args.format == Packets::Pcap && stdout().is_terminal() {
         bail!("a capture is nothing to be read on a terminal: send it to a file, with `> NAME.pcap`");
     }
-    let Some(loaded) = load(&args.rules, args.flags, ExpansionLimits::default())? else { return Ok(End::BadInput) };
+    let reading = Reading { flags: args.flags, limits: &RuleLimits::default(), import: &args.import };
+    let Some(loaded) = load(&args.rules, reading)? else { return Ok(End::BadInput) };
     let set = &loaded.file.rules;
     let config = trace_config(args);
     let mut out = BufWriter::new(stdout().lock());

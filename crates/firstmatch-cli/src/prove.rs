@@ -30,7 +30,7 @@ pub(crate) fn run(args: &ProveArgs) -> anyhow::Result<End> {
 }
 
 fn run_with(args: &ProveArgs, named: &[&Entry]) -> anyhow::Result<End> {
-    let Some(loaded) = rules::load(&args.rules, args.flags, args.limits.expansion())? else { return Ok(End::BadInput) };
+    let Some(loaded) = rules::load(&args.rules, args.reading())? else { return Ok(End::BadInput) };
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let mut config = Config::default();
     config.expansion = args.limits.expansion();

@@ -8,10 +8,11 @@ use anyhow::bail;
 use firstmatch_core::rule::{ExpansionLimits, Lowered, Rule, lower};
 use firstmatch_core::schema::Source;
 use firstmatch_core::{BuildError, Diagnostic, RuleId, Schema};
-use firstmatch_formats::{Fields, Format, Options, RuleFile};
+use firstmatch_formats::{Fields, Format, Import, Options, RuleFile};
 use firstmatch_net::source::{self, SourceError};
 use firstmatch_net::wire;
 
+use crate::args::{ImportArgs, RuleLimits};
 use crate::diagnostics;
 
 /// Rule file, with its text for showing rules.
@@ -28,35 +29,50 @@ pub(crate) struct Loaded {
     ///
     /// In JSON a rule may begin on any line, and its own line number may be that of another file.
     places: Option<Vec<u32>>,
+    /// Whether this is a file of another firewall, in which several rules may come from one line.
+    is_foreign: bool,
+}
+
+/// Options of a command for reading its rules.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    /// Whether to keep the flags column of a ClassBench filter set.
+    pub(crate) flags: bool,
+    pub(crate) limits: &'a RuleLimits,
+    pub(crate) import: &'a ImportArgs,
+}
+
+impl Reading<'_> {
+    /// Returns the options as the reader has them.
+    pub(crate) fn options(self, fields: Fields) -> Options {
+        let Self { flags, limits, import } = self;
+        let (format, expansion) = (import.format(), limits.expansion());
+        Options { flags, expansion, fields, format, import: import.view(), ..Options::default() }
+    }
 }
 
 /// Reads a rule file and shows its warnings; `None` if it has faults, which are then shown.
-pub(crate) fn load(path: &Path, flags: bool, expansion: ExpansionLimits) -> anyhow::Result<Option<Loaded>> {
-    Ok(load_quietly(path, flags, expansion)?.inspect(Loaded::show_warnings))
+pub(crate) fn load(path: &Path, reading: Reading<'_>) -> anyhow::Result<Option<Loaded>> {
+    Ok(load_quietly(path, reading)?.inspect(Loaded::show_warnings))
 }
 
 /// Reads a rule file like [`load`], but counts the rules that never decide in one warning.
-pub(crate) fn load_briefly(path: &Path, flags: bool, expansion: ExpansionLimits) -> anyhow::Result<Option<Loaded>> {
-    Ok(load_quietly(path, flags, expansion)?.inspect(Loaded::show_warnings_briefly))
+pub(crate) fn load_briefly(path: &Path, reading: Reading<'_>) -> anyhow::Result<Option<Loaded>> {
+    Ok(load_quietly(path, reading)?.inspect(Loaded::show_warnings_briefly))
 }
 
 /// Reads a rule file like [`load`], but shows no warnings about its rules.
-pub(crate) fn load_quietly(path: &Path, flags: bool, expansion: ExpansionLimits) -> anyhow::Result<Option<Loaded>> {
-    load_with(path, flags, expansion, Fields::Used)
+pub(crate) fn load_quietly(path: &Path, reading: Reading<'_>) -> anyhow::Result<Option<Loaded>> {
+    Ok(load_with(path, reading, Fields::Used)?.inspect(Loaded::warn_of_view))
 }
 
 /// Reads a rule file like [`load_quietly`], with the given fields.
-pub(crate) fn load_with(
-    path: &Path,
-    flags: bool,
-    expansion: ExpansionLimits,
-    fields: Fields,
-) -> anyhow::Result<Option<Loaded>> {
+pub(crate) fn load_with(path: &Path, reading: Reading<'_>, fields: Fields) -> anyhow::Result<Option<Loaded>> {
     let Some((name, text)) = text(path)? else { return Ok(None) };
-    if flags && !has_flags_column(&text) {
+    if reading.flags && !has_flags_column(&text) {
         warn_of_flags(&name);
     }
-    Ok(Loaded::parse(path, text, Options { flags, expansion, fields, ..Options::default() }))
+    Ok(Loaded::parse(path, text, reading.options(fields)))
 }
 
 /// Reads a rule file like [`load_quietly`], and calls `note` with each file that it includes, before that is read.
@@ -67,7 +83,10 @@ pub(crate) fn load_noting(
     note: &dyn Fn(&Path),
 ) -> anyhow::Result<Option<Loaded>> {
     let Some((_, text)) = text(path)? else { return Ok(None) };
-    Ok(Loaded::parse_noting(path, text, Options { expansion, ..Options::default() }, note))
+    // Live commands take no view, so that a file of another firewall has one fault, which names `convert`.
+    let is_foreign = !firstmatch_formats::json::is_json(&text) && firstmatch_formats::sniff(&text).is_foreign();
+    let format = is_foreign.then_some(Format::Native);
+    Ok(Loaded::parse_noting(path, text, Options { expansion, format, ..Options::default() }, note))
 }
 
 /// Returns the name and the text of a rule file.
@@ -139,7 +158,8 @@ impl Loaded {
     /// Does the same, and calls `note` with each file that it includes, before that is read.
     fn parse_noting(path: &Path, text: String, options: Options, note: &dyn Fn(&Path)) -> Option<Self> {
         let name = display(path);
-        let (file, places) = if firstmatch_formats::json::is_json(&text) {
+        let is_json = options.format.is_none() && firstmatch_formats::json::is_json(&text);
+        let (file, places) = if is_json {
             match firstmatch_formats::json::read(&text, &options) {
                 Ok(read) => (read.file, Some(read.lines)),
                 Err(error) => {
@@ -156,13 +176,25 @@ impl Loaded {
                 }
             }
         };
-        Some(Self { name, path: path.to_owned(), text, lines: OnceLock::new(), file, options, places })
+        let is_foreign = options.format.unwrap_or_else(|| firstmatch_formats::sniff(&text)).is_foreign() && !is_json;
+        Some(Self { name, path: path.to_owned(), text, lines: OnceLock::new(), file, options, places, is_foreign })
     }
 
     /// Reads the same text again, with or without the flags column of ClassBench.
     pub(crate) fn parse_again(self, flags: bool) -> Option<Self> {
         let Self { path, text, options, .. } = self;
         Self::parse(&path, text, Options { flags, ..options })
+    }
+
+    /// Warns of options for a view that this file has not.
+    pub(crate) fn warn_of_view(&self) {
+        if !self.is_foreign && self.options.import != Import::default() {
+            let why = "because this is no file of another firewall";
+            diagnostics::warning(&format!(
+                "{}: the hook, the interfaces and the state change nothing, {why}",
+                self.name
+            ));
+        }
     }
 
     /// Returns the limits on the regions of rules.
@@ -176,6 +208,7 @@ impl Loaded {
 
     /// Shows the warnings about the rules, except those for which `except` is true.
     pub(crate) fn show_warnings_but(&self, except: impl Fn(&Diagnostic) -> bool) {
+        self.show_notes();
         for warning in self.file.warnings.iter().filter(|warning| !except(warning)) {
             diagnostics::hint(&self.name, warning);
         }
@@ -186,6 +219,7 @@ impl Loaded {
 
     /// Shows the warnings about the rules; those about rules that never decide are one line together.
     pub(crate) fn show_warnings_briefly(&self) {
+        self.show_notes();
         let never = &self.file.never;
         let is_never = |warning: &&Diagnostic| never.binary_search(&warning.line).is_ok();
         self.file.warnings.iter().filter(|warning| !is_never(warning)).for_each(|it| diagnostics::hint(&self.name, it));
@@ -203,12 +237,18 @@ impl Loaded {
         diagnostics::warning(&format!("{}: {rules} no packet; `firstmatch check {file}` shows why", self.name));
     }
 
+    /// Shows what the view of a file of another firewall left out.
+    fn show_notes(&self) {
+        self.file.notes.iter().for_each(|note| diagnostics::note(&format!("{}: {note}", self.name)));
+    }
+
     /// Returns the same file with its audit rules in force, if it has any.
     pub(crate) fn audited(&self) -> Option<Self> {
         let file = self.file.audited.as_deref()?.clone();
-        let Self { name, path, text, options, places, .. } = self;
+        let Self { name, path, text, options, places, is_foreign, .. } = self;
         let (name, path, text, options) = (name.clone(), path.clone(), text.clone(), options.clone());
-        Some(Self { name, path, text, lines: OnceLock::new(), file, options, places: places.clone() })
+        let (places, is_foreign) = (places.clone(), *is_foreign);
+        Some(Self { name, path, text, lines: OnceLock::new(), file, options, places, is_foreign })
     }
 
     /// Returns the regions of the rules for each schema; `None` if there are too many, and then an error is shown.
@@ -270,11 +310,18 @@ impl Loaded {
         self.file.labels.get(&rule.id).map(|label| &**label)
     }
 
-    /// Returns the rules on a line: at most one, except in JSON, where several rules may begin there.
+    /// Whether several rules may come from one line, so that answers are about lines.
+    pub(crate) fn goes_by_line(&self) -> bool {
+        self.is_foreign
+    }
+
+    /// Returns the rules on a line: at most one, except in JSON and in files of other firewalls.
     pub(crate) fn rules_on(&self, line: u32) -> Vec<&Rule> {
         match &self.places {
-            None => self.file.rules.at(firstmatch_core::rule::Priority::of_line(line)).into_iter().collect(),
-            Some(_) => self.file.rules.iter().filter(|rule| self.line_of(rule) == line).collect(),
+            None if !self.is_foreign => {
+                self.file.rules.at(firstmatch_core::rule::Priority::of_line(line)).into_iter().collect()
+            }
+            _ => self.file.rules.iter().filter(|rule| self.line_of(rule) == line).collect(),
         }
     }
 

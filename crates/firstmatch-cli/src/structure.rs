@@ -14,7 +14,7 @@ use crate::{End, classify, count, engines, rules};
 pub(crate) fn run(path: &Path, name: &str, args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
     let engine = engines::named(name).ok_or_else(|| anyhow!("there is no engine {name}"))?;
     let settings = engines::settings(engine, &args.choice, &args.option)?;
-    let Some(loaded) = rules::load(path, args.flags, args.limits.expansion())? else { return Ok(End::BadInput) };
+    let Some(loaded) = rules::load(path, args.reading())? else { return Ok(End::BadInput) };
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let keys: Option<Vec<KeyBuf>> = match &args.count {
         None => None,

@@ -5,6 +5,7 @@
 //! - [`native`]: this project's own format, one rule per line.
 //! - [`classbench`]: the filter sets that the ClassBench generator writes.
 //! - `json`: rules for scripts, behind the feature of that name.
+//! - Output of `iptables-save` and `ip6tables-save`, read for the view of an [`Import`].
 //!
 //! ```
 //! use firstmatch_formats::{Options};
@@ -33,6 +34,7 @@ pub mod write;
 
 pub use contradiction::{Contradiction, Part, contradiction, extension_as_protocol};
 pub use error::ParseError;
+pub use foreign::{Hook, Import, RateLimit, State, Table};
 pub use hidden::visible;
 pub use native::parse_rule;
 
@@ -41,13 +43,16 @@ use std::collections::HashMap;
 use firstmatch_core::Diagnostic;
 use firstmatch_core::policy::Policy;
 use firstmatch_core::rule::{ExpansionLimits, Rule, RuleId, RuleSet, RuleSpec};
+use firstmatch_core::schema::Family;
 
 /// Content of a rule file.
 #[derive(Clone, Debug)]
 pub struct RuleFile {
-    /// Rules in the order of their lines.
+    /// Rules in their order.
     ///
-    /// The rule of line `n` has the priority [`Priority::of_line`]`(n)`.
+    /// In a native file and a ClassBench filter set, the rule of line `n` has the priority
+    /// [`Priority::of_line`]`(n)`. In a file of another firewall, several rules may have one line, and lines are not in
+    /// order. Rule `n` of the list then has this priority.
     ///
     /// [`Priority::of_line`]: firstmatch_core::rule::Priority::of_line
     pub rules: RuleSet,
@@ -66,6 +71,8 @@ pub struct RuleFile {
     pub never: Vec<u32>,
     /// Lines of sets that no rule uses, in order.
     pub unused_sets: Vec<u32>,
+    /// Sentences about the view that a file of another firewall was read for, such as the number of rules left out.
+    pub notes: Vec<String>,
     /// The same file with its audit rules in force; `None` if it has none.
     ///
     /// An audit rule decides nothing, so [`RuleFile::rules`] lacks it, and its schemas lack the fields that only audit
@@ -87,8 +94,8 @@ pub struct RuleFile {
 impl RuleFile {
     /// Returns a file of rules and policy, without labels, warnings or audit rules.
     pub fn new(rules: RuleSet, policy: Policy) -> Self {
-        let (labels, warnings, never, unused_sets) = Default::default();
-        Self { rules, policy, labels, warnings, more_warnings: 0, never, unused_sets, audited: None }
+        let (labels, warnings, never, unused_sets, notes) = Default::default();
+        Self { rules, policy, labels, warnings, more_warnings: 0, never, unused_sets, notes, audited: None }
     }
 
     /// Whether a rule of [`RuleFile::audited`] is an audit rule.
@@ -152,6 +159,17 @@ pub enum Format {
     Native,
     /// ClassBench filter set, see [`classbench`].
     ClassBench,
+    /// Output of `iptables-save`, which is only read.
+    Iptables,
+    /// Output of `ip6tables-save`, which is only read.
+    Ip6tables,
+}
+
+impl Format {
+    /// Whether this is a format of another firewall, read for the view of an [`Import`].
+    pub fn is_foreign(self) -> bool {
+        matches!(self, Self::Iptables | Self::Ip6tables)
+    }
 }
 
 /// Options for reading a rule file.
@@ -175,6 +193,8 @@ pub struct Options {
     ///
     /// Files with a schema of their own, and ClassBench files, always have all their fields.
     pub fields: Fields,
+    /// View of a file of another firewall.
+    pub import: Import,
 }
 
 impl Default for Options {
@@ -188,6 +208,7 @@ impl Default for Options {
             max_expanded: 1 << 24,
             flags: false,
             fields: Fields::Used,
+            import: Import::default(),
         }
     }
 }
@@ -196,7 +217,7 @@ impl Default for Options {
 ///
 /// # Errors
 /// If the file has a fault. The error holds all faults, in order, up to [`Options::max_faults`]. A file of another
-/// program, such as iptables, has one fault that names the program. A set that includes a file is a fault; see
+/// program that is not read, such as pf, has one fault that names the program. A set that includes a file is a fault; see
 /// [`parse_with`].
 pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
     parse_with(text, options, &native::no_files)
@@ -229,16 +250,23 @@ pub fn parse_with(text: &str, options: &Options, load: &Load<'_>) -> Result<Rule
     match options.format.unwrap_or_else(|| sniff(text)) {
         Format::Native => native::parse_with(text, options, load).map_err(|error| foreign::instead(text, error)),
         Format::ClassBench => classbench::parse(text, options),
+        Format::Iptables => foreign::iptables(text, Family::Ipv4, options),
+        Format::Ip6tables => foreign::iptables(text, Family::Ipv6, options),
     }
 }
 
 /// Returns the format of a text.
 ///
-/// It is ClassBench if the first line that is neither blank nor a comment starts with `@`.
+/// It is ClassBench if the first line that is neither blank nor a comment starts with `@`. It is iptables if that line
+/// names a table, such as `*filter`, or begins with `-A`, `-N` or `-P`. Addresses and comments show the family.
 pub fn sniff(text: &str) -> Format {
     let lines = text.strip_prefix(BOM).unwrap_or(text).lines().map(str::trim_start);
     let first = lines.into_iter().find(|line| !line.is_empty() && !line.starts_with('#'));
-    if first.is_some_and(|line| line.starts_with('@')) { Format::ClassBench } else { Format::Native }
+    match first {
+        Some(line) if line.starts_with('@') => Format::ClassBench,
+        Some(line) => foreign::sniff(line, text).unwrap_or(Format::Native),
+        None => Format::Native,
+    }
 }
 
 /// Byte order mark, which some editors put before the text. It is not part of any line.

@@ -8,6 +8,7 @@ use clap::builder::PossibleValuesParser;
 use firstmatch_core::analyze;
 
 use super::ClassifyArgs;
+use super::import::ImportArgs;
 use super::limits::RuleLimits;
 use crate::engine_names;
 
@@ -43,6 +44,8 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) flags: bool,
     #[command(flatten)]
+    pub(crate) import: ImportArgs,
+    #[command(flatten)]
     pub(crate) limits: RuleLimits,
 }
 
@@ -70,6 +73,8 @@ pub(crate) struct DiffArgs {
     #[arg(long)]
     pub(crate) flags: bool,
     #[command(flatten)]
+    pub(crate) import: ImportArgs,
+    #[command(flatten)]
     pub(crate) limits: RuleLimits,
 }
 
@@ -87,6 +92,8 @@ pub(crate) struct ProveArgs {
     #[arg(long)]
     pub(crate) flags: bool,
     #[command(flatten)]
+    pub(crate) import: ImportArgs,
+    #[command(flatten)]
     pub(crate) limits: RuleLimits,
 }
 
@@ -96,6 +103,8 @@ pub(crate) struct TestArgs {
     pub(crate) rules: PathBuf,
     /// The cases, one on a line; `-` reads standard input
     pub(crate) cases: PathBuf,
+    #[command(flatten)]
+    pub(crate) import: ImportArgs,
     #[command(flatten)]
     pub(crate) limits: RuleLimits,
 }

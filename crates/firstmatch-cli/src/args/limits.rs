@@ -20,6 +20,19 @@ pub(crate) struct RuleLimits {
     pub(crate) max_mask_comparisons: usize,
 }
 
+impl Default for RuleLimits {
+    fn default() -> Self {
+        let ExpansionLimits { regions_per_rule, regions_per_set, region_bytes, mask_comparisons } =
+            ExpansionLimits::default();
+        Self {
+            max_regions_per_rule: regions_per_rule,
+            max_regions: regions_per_set,
+            max_region_bytes: region_bytes,
+            max_mask_comparisons: mask_comparisons,
+        }
+    }
+}
+
 impl RuleLimits {
     /// Returns the limits as the core has them.
     pub(crate) fn expansion(&self) -> ExpansionLimits {

@@ -1,6 +1,7 @@
 //! Command `firstmatch check`: rules that never decide, and rules that change no verdict.
 
 mod json;
+mod lines;
 mod sarif;
 mod text;
 
@@ -21,7 +22,7 @@ use crate::rules::{self, Loaded};
 use crate::{End, answer_to};
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<End> {
-    let Some(loaded) = rules::load_quietly(&args.rules, args.flags, args.limits.expansion())? else {
+    let Some(loaded) = rules::load_quietly(&args.rules, args.reading())? else {
         return Ok(End::BadInput);
     };
     let mut config = Config::default();
@@ -87,6 +88,9 @@ impl<'a> Checked<'a> {
         let overlapping = overlapping.unwrap_or_default();
         report.findings.extend(overlapping.findings());
         report.undecided += overlapping.undecided;
+        if loaded.goes_by_line() {
+            lines::merge(&mut report, loaded);
+        }
         let mut checked = Self {
             loaded,
             report,
@@ -219,7 +223,8 @@ impl<'a> Checked<'a> {
             _ => "undecided: the question about this rule exceeds its cap (--max-work, --max-total-work)".to_owned(),
         };
         let stays = "; it must stay, because it makes packets unknown that hide what it tests";
-        message + if finding.must_stay { stays } else { "" }
+        let view = if self.loaded.goes_by_line() { "in this view, " } else { "" };
+        view.to_owned() + &message + if finding.must_stay { stays } else { "" }
     }
 
     /// Returns the fields of the schema that a packet belongs to.

@@ -84,7 +84,7 @@ fn run_with(args: &ClassifyArgs, engine: &Entry, print: Print<'_>) -> anyhow::Re
         let inputs: Vec<(&str, &Path)> = rules.chain(packets).collect();
         output::refuse_inputs(csv, &inputs)?;
     }
-    let Some(loaded) = rules::load_briefly(&args.rules, args.flags, args.limits.expansion())? else {
+    let Some(loaded) = rules::load_briefly(&args.rules, args.reading())? else {
         return Ok(End::BadInput);
     };
     let config = loaded.wire_config(args.metadata)?;

@@ -1,6 +1,7 @@
 //! Figures of the answer; `--json` prints them.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -151,6 +152,9 @@ impl Report {
                 rule_hits.push(RuleHits::new(loaded, rule, rule.id, count));
             }
         }
+        if loaded.goes_by_line() {
+            rule_hits = RuleHits::by_line(rule_hits);
+        }
         let by_verdict = by_verdict(loaded, tally);
         let all = tally.all();
         let outcomes = Outcome::ALL.into_iter().zip(tally.outcomes).filter(|(_, count)| count.packets > 0);
@@ -249,6 +253,24 @@ impl RuleHits {
     pub(super) fn new(loaded: &Loaded, rule: &Rule, id: RuleId, count: Count) -> Self {
         let (line, label) = (loaded.line_of(rule), loaded.label_of(rule).map(str::to_owned));
         Self { id: id.get(), line, label, packets: count.packets, bytes: count.bytes, in_file: rule.id }
+    }
+}
+
+impl RuleHits {
+    /// Adds up the rules of each line; a label stays if all have it.
+    fn by_line(hits: Vec<Self>) -> Vec<Self> {
+        let mut lines: BTreeMap<u32, Self> = BTreeMap::new();
+        for of in hits {
+            match lines.entry(of.line) {
+                Entry::Vacant(line) => _ = line.insert(of),
+                Entry::Occupied(mut line) => {
+                    let line = line.get_mut();
+                    line.label.take_if(|label| of.label.as_deref() != Some(&**label));
+                    (line.packets, line.bytes) = (line.packets + of.packets, line.bytes + of.bytes);
+                }
+            }
+        }
+        lines.into_values().collect()
     }
 }
 

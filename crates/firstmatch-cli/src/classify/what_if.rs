@@ -1,6 +1,6 @@
 //! `--what-if`: the same packets under other rules, and the verdicts that change.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use anyhow::bail;
@@ -61,7 +61,7 @@ pub(super) struct Changed {
 }
 
 /// Decision of one of two rule files.
-#[derive(Debug, Serialize)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(super) struct Decided {
     /// Line of the rule; `None` if no rule matches or the packet is unknown.
     pub(super) line: Option<u32>,
@@ -82,7 +82,7 @@ pub(super) struct WhatIfReport {
 impl WhatIf {
     /// Reads the other rules and builds the default engine for them; `None` if they have faults, which are then shown.
     pub(super) fn load(path: &Path, args: &ClassifyArgs) -> anyhow::Result<Option<Self>> {
-        let Some(loaded) = rules::load_briefly(path, args.flags, args.limits.expansion())? else { return Ok(None) };
+        let Some(loaded) = rules::load_briefly(path, args.reading())? else { return Ok(None) };
         let csv = args.changed.as_deref().map(|path| csv::Writer::create(path, &csv::CHANGED)).transpose()?;
         Ok(Self::new(loaded, args)?.map(|what_if| Self { csv, ..what_if }))
     }
@@ -175,9 +175,25 @@ impl WhatIf {
             let (before, after) = (Decided::new(own, before), Decided::new(&self.loaded, after));
             pairs.push(Changed { before, after, packets, bytes });
         }
+        if own.goes_by_line() || self.loaded.goes_by_line() {
+            pairs = Changed::by_line(pairs);
+        }
         pairs.sort_by_key(|pair| (std::cmp::Reverse(pair.packets), pair.before.line, pair.after.line));
         let Count { packets, bytes } = all;
         WhatIfReport { rules_file: self.loaded.name.clone(), packets, bytes, pairs }
+    }
+}
+
+impl Changed {
+    /// Adds up the pairs of rules from the same lines.
+    fn by_line(pairs: Vec<Self>) -> Vec<Self> {
+        let mut lines: BTreeMap<(Decided, Decided), (u64, u64)> = BTreeMap::new();
+        for Self { before, after, packets, bytes } in pairs {
+            let of_lines = lines.entry((before, after)).or_default();
+            *of_lines = (of_lines.0 + packets, of_lines.1 + bytes);
+        }
+        let pair = |((before, after), (packets, bytes))| Self { before, after, packets, bytes };
+        lines.into_iter().map(pair).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 mod packet;
 mod stated;
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -25,11 +26,12 @@ const RULE_WIDTH: usize = 160;
 const ALIGNED: usize = 60;
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
-    let Some(loaded) = rules::load(&args.rules, false, args.limits.expansion())? else { return Ok(End::BadInput) };
+    let Some(loaded) = rules::load(&args.rules, args.reading())? else { return Ok(End::BadInput) };
     let mut asked = Vec::new();
     for &line in &args.rule {
         match loaded.rules_on(line)[..] {
             [rule] => asked.push(rule),
+            ref rules if loaded.goes_by_line() && !rules.is_empty() => asked.extend(rules),
             [] => bail!("{}", no_rule(&loaded, line)),
             ref rules => bail!(
                 "{}:{line}: there are {} rules on this line; `firstmatch convert --to json` gives each its own",
@@ -230,7 +232,12 @@ impl<'a> Explanation<'a> {
             Ok(values) => values,
             Err(why) => return self.print_unknown(why, out),
         };
-        let matching: Vec<&Rule> = self.loaded.file.rules.iter().filter(|rule| self.matches(rule, values)).collect();
+        let mut matching: Vec<&Rule> =
+            self.loaded.file.rules.iter().filter(|rule| self.matches(rule, values)).collect();
+        if self.loaded.goes_by_line() {
+            let mut lines = HashSet::new();
+            matching.retain(|rule| lines.insert(self.loaded.line_of(rule)));
+        }
         match matching.first() {
             Some(rule) => {
                 writeln!(

@@ -13,6 +13,7 @@ mod ends;
 mod explain;
 mod fixture;
 mod generate;
+mod import;
 mod layers;
 mod prove;
 mod structure;

@@ -142,7 +142,8 @@ impl<'t> Parser<'t> {
         let (rules, labels) = self.rule_set(specs);
         self.report.warn_of_covered(&rules);
         let Warnings { kept: warnings, more: more_warnings, never } = self.report.finish()?;
-        Ok(RuleFile { rules, policy: self.policy, labels, warnings, more_warnings, never, unused_sets, audited })
+        let file = RuleFile::new(rules, self.policy);
+        Ok(RuleFile { labels, warnings, more_warnings, never, unused_sets, audited, ..file })
     }
 
     /// Builds the set of some rules, over the schema that they need, and returns their labels.

@@ -46,6 +46,10 @@ pub fn write(file: &RuleFile, format: Format, out: &mut dyn Write) -> Result<(),
     match format {
         Format::Native => native::file(file, out),
         Format::ClassBench => classbench::file(file, out),
+        Format::Iptables | Format::Ip6tables => {
+            let fault = Unwritable::new("rules of iptables are only read");
+            Err(WriteError { faults: vec![fault], more: 0 })
+        }
     }
 }
 

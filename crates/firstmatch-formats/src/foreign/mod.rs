@@ -1,0 +1,36 @@
+//! Rule files of other firewalls.
+//!
+//! A reader turns a file into chains: rules with products of value sets, verdicts and jumps (`chains`, `product`,
+//! `values`). One unfolding makes a list of them in which the first match decides, and `emit` makes rules of the list.
+//! Readers decide no order, and the unfolding knows no format. Text that cannot be held is a fault with its line, and
+//! nothing is left out.
+
+mod chains;
+mod emit;
+mod iptables;
+mod options;
+mod product;
+mod sniff;
+#[cfg(test)]
+mod tests;
+mod values;
+mod view;
+
+pub use options::{Hook, Import, RateLimit, State, Table};
+#[cfg(feature = "json")]
+pub(crate) use sniff::in_json;
+pub(crate) use sniff::{instead, sniff};
+
+use firstmatch_core::schema::Family;
+
+use crate::error::ParseError;
+use crate::report::Report;
+use crate::{Options, RuleFile};
+
+/// Reads the output of iptables-save, or of ip6tables-save if `family` is IPv6.
+pub(crate) fn iptables(text: &str, family: Family, options: &Options) -> Result<RuleFile, ParseError> {
+    let mut report = Report::new(text, options);
+    let hooks = iptables::read(text, family, &options.import, &mut report);
+    let read = if report.has_faults() { None } else { emit::rules(&hooks, family, options, &mut report) };
+    emit::finish(read, report)
+}
