@@ -111,6 +111,7 @@ lab() {
 stage_live() {
     command -v ip >/dev/null || debian iproute2
     command -v ethtool >/dev/null || debian ethtool
+    command -v iptables-restore >/dev/null || debian iptables
     python3 -c 'import prometheus_client' 2>/dev/null || debian python3-prometheus-client
     command -v chromium >/dev/null || command -v google-chrome >/dev/null || debian chromium fonts-dejavu-core
     local build=(cargo test "${tests[@]}" --features firstmatch-cli/live --test live)

@@ -7,6 +7,7 @@ mod browser;
 mod counts;
 mod ends;
 mod http;
+mod iptables;
 mod lanes;
 mod metrics;
 mod namespace;

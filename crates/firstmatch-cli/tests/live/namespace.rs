@@ -39,7 +39,8 @@ pub(crate) fn inside(name: &str, test: impl FnOnce()) {
     err.lines().filter(|line| line.contains("SKIP")).for_each(raw);
 }
 
-fn skipped(name: &str, reason: &str) {
+/// Skips a test, or fails it with `REQUIRE_LIVE=1`.
+pub(crate) fn skipped(name: &str, reason: &str) {
     assert!(env::var_os("REQUIRE_LIVE").is_none_or(|value| value != "1"), "{name}: {reason}");
     skip(&format!("SKIP {name}: {reason}"));
 }
