@@ -42,6 +42,12 @@ pub fn parse_rules(data: &[u8]) {
         }
         check_caps(&text, format, &read);
     }
+    for format in [Format::Iptables, Format::Ip6tables] {
+        match parse(&text, &options(Some(format))) {
+            Ok(file) => check_list(&text, &file),
+            Err(error) => check_faults(&text, &error),
+        }
+    }
     // Without a format in the options, `parse` guesses it from the text as `sniff` does.
     let same = Options { flags: false, ..options(Some(sniff(&text))) };
     let (guessed, told) = (parse(&text, &options(None)), parse(&text, &same));
@@ -58,6 +64,19 @@ fn check_file(text: &str, file: &RuleFile) {
     for rule in file.rules.iter() {
         let line = rule.line.expect("a rule from a file has a line").get();
         assert!(line <= lines && rule.priority == Priority::of_line(line), "{rule:?} of {lines} lines");
+    }
+    for schema in file.rules.schemas() {
+        check_lowering(&file.rules, schema, data_seed(text));
+    }
+}
+
+/// Checks the list that a file of another firewall is: lines are those of the file, priorities those of the list.
+fn check_list(text: &str, file: &RuleFile) {
+    check_places(text, &file.warnings);
+    let lines = text.lines().count() as u32;
+    for (place, rule) in (1..).zip(file.rules.iter()) {
+        let line = rule.line.expect("a rule from a file has a line").get();
+        assert!(line <= lines && rule.priority == Priority::of_line(place), "{rule:?} of {lines} lines");
     }
     for schema in file.rules.schemas() {
         check_lowering(&file.rules, schema, data_seed(text));
