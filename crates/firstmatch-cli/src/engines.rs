@@ -9,8 +9,8 @@ use firstmatch_core::cache::flow::{self, FlowCache};
 use firstmatch_core::cache::rule::{self, RuleCache};
 use firstmatch_core::engines::registry::{Entry, OptionValues, Settings};
 use firstmatch_core::live::{self, Front, META};
-use firstmatch_core::rule::Lowered;
-use firstmatch_core::{BuildError, Classifier, Scratch};
+use firstmatch_core::rule::{Lowered, lower_products};
+use firstmatch_core::{BuildError, Classifier, Schema, Scratch};
 
 use crate::args::{ChoiceArgs, EnginesArgs};
 pub(crate) use crate::engine_names::{DEFAULT, all, named, names};
@@ -41,6 +41,9 @@ impl Caches {
     }
 }
 
+/// Number of regions up to which a list stands behind a front that answers every packet.
+const MOST_IN_LIST: usize = 1 << 20;
+
 /// Serves rules by an engine behind caches; `bases` are those of `meta`, none, one, or one for each family.
 ///
 /// # Errors
@@ -64,8 +67,18 @@ pub(crate) fn serve(
             let built = if is_meta { frozen(rules, &of_meta)? } else { build(rules, &settings)? };
             caches.before(built, rules)
         });
-        // No rule changes here, so the base never answers: a list takes least.
-        let strategy = live::Strategy::Force(live::Kind::Linear);
+        // No rule changes here, so the base never answers: a list takes least, unless there are far too many regions.
+        let rules = &loaded.file.rules;
+        let has_several = |schema: &Schema| {
+            let mut conditions = rules.iter().flat_map(|rule| rule.conditions.iter());
+            conditions.any(|of| of.negated || of.tests_for(schema.family()).nth(1).is_some())
+        };
+        let is_long = rules.schemas().iter().filter(|schema| has_several(schema)).any(|schema| {
+            let lowered = lower_products(rules, schema, &loaded.expansion());
+            lowered.is_ok_and(|lowered| lowered.region_count() > MOST_IN_LIST)
+        });
+        let kind = if is_long { live::Kind::BitVector } else { live::Kind::Linear };
+        let strategy = live::Strategy::Force(kind);
         config = live::Config { strategy, front: Some(front), ..live::Config::default() };
     }
     // The packets come in batches that suit their source.

@@ -34,7 +34,13 @@ fn run_with(args: &ProveArgs, named: &[&Entry]) -> anyhow::Result<End> {
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let mut config = Config::default();
     config.expansion = args.limits.expansion();
-    let mut analysis = Analysis::new(&loaded.file.rules, &loaded.file.policy, &config)?;
+    let mut analysis = match Analysis::new(&loaded.file.rules, &loaded.file.policy, &config) {
+        Ok(analysis) => analysis,
+        Err(error) => {
+            loaded.build_error(&error, None);
+            return Ok(End::BadInput);
+        }
+    };
     let mut out = answer_to(false);
     let mut differs = false;
     for (index, rules) in lowered.iter().enumerate() {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::bail;
-use firstmatch_core::rule::{ExpansionLimits, Lowered, Rule, lower};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, Rule, lower_products};
 use firstmatch_core::schema::Source;
 use firstmatch_core::{BuildError, Diagnostic, RuleId, Schema};
 use firstmatch_formats::{Fields, Format, Import, Options, RuleFile};
@@ -251,10 +251,12 @@ impl Loaded {
         Some(Self { name, path, text, lines: OnceLock::new(), file, options, places, is_foreign })
     }
 
-    /// Returns the regions of the rules for each schema; `None` if there are too many, and then an error is shown.
+    /// Returns the rules lowered for each schema; `None` if a condition has too many regions, and then an error is shown.
+    ///
+    /// Engines of regions refuse rules that have too many of them together.
     pub(crate) fn lower(&self) -> Option<Vec<Lowered>> {
         let rules = &self.file.rules;
-        let lowered = rules.schemas().iter().map(|schema| lower(rules, schema, &self.options.expansion));
+        let lowered = rules.schemas().iter().map(|schema| lower_products(rules, schema, &self.options.expansion));
         lowered.collect::<Result<_, _>>().map_err(|error| self.build_error(&error, None)).ok()
     }
 

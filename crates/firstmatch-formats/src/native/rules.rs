@@ -11,7 +11,7 @@ use super::other_words;
 use super::parser::{ACTIONS, Parser, Stop};
 use crate::report::{Message, Span, quote};
 use crate::{Contradiction, MAX_LINES, Part, contradiction, extension_as_protocol, no_label};
-use firstmatch_core::rule::{Action, Conditions, ExpansionLimits, Priority, RuleSpec, Test, count_regions, pack};
+use firstmatch_core::rule::{Action, Conditions, ExpansionLimits, Priority, RuleSpec, Test, can_match, pack};
 use firstmatch_core::schema::{ExtensionHeader, Schema, Source};
 
 /// Number of the protocol whose name may be followed by flags.
@@ -364,15 +364,15 @@ impl Parser<'_> {
         let expansion = self.options.expansion;
         let mut alive = self.fields.views.is_empty();
         for schema in &self.fields.views {
-            let regions = match estimate(spec, schema, &expansion) {
-                Estimate::Nothing => Ok(0),
-                Estimate::Fits => Ok(1),
-                // Counting takes time, and this fault would not be shown.
-                Estimate::Unclear if self.report.is_full() => Ok(1),
-                Estimate::Unclear => count_regions(schema, spec, &expansion),
+            let can_match = match estimate(spec, schema, &expansion) {
+                Estimate::Nothing => Ok(false),
+                Estimate::Fits => Ok(true),
+                // Finding out takes time, and this fault would not be shown.
+                Estimate::Unclear if self.report.is_full() => Ok(true),
+                Estimate::Unclear => can_match(schema, spec, &expansion),
             };
-            match regions {
-                Ok(regions) => alive |= regions > 0,
+            match can_match {
+                Ok(can_match) => alive |= can_match,
                 Err(error) => return self.fault(whole, || error.to_string()),
             }
         }
@@ -477,7 +477,7 @@ fn scattered(mask: u128, max: u128) -> bool {
 fn why_never(spec: &RuleSpec, fields: &Fields<'_>, expansion: &ExpansionLimits) -> String {
     for condition in spec.conditions.iter().filter(|c| c.negated) {
         let alone = RuleSpec { conditions: [condition.unpack()].into(), family: None, ..spec.clone() };
-        if fields.views.iter().all(|schema| count_regions(schema, &alone, expansion) == Ok(0)) {
+        if fields.views.iter().all(|schema| can_match(schema, &alone, expansion) == Ok(false)) {
             return format!(": {} excludes every value", fields.infos[condition.field].name);
         }
     }
