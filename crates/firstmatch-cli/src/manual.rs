@@ -87,8 +87,8 @@ mod tests {
         for sub in command.get_subcommands() {
             assert!(whole.contains(&format!("firstmatch\\-{}(1)", sub.get_name())), "{whole}");
         }
-        // There are twelve commands, and two below `generate`.
-        assert_eq!(pages, 14);
+        // There are thirteen commands, and two below `generate`.
+        assert_eq!(pages, 15);
     }
 
     #[test]
