@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::net::UnixDatagram;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 
 use crate::namespace::{Folder, inside, ip};
 use crate::ports::{Receiver, bridge, can_xdp, number_of, ports};
-use crate::traffic::{RULES, Sender, frame, in_flow, rules, tagged};
+use crate::traffic::{RULES, Sender, beside_frames, frame, in_flow, rules, tagged};
 use crate::watch::{Answer, command, run};
 
 /// Sends frames through a bridge from `va` to `vd`, and returns what came out, with the answer.
@@ -134,14 +133,7 @@ fn reloads_beside_frames_change_what_differs() {
         let path = folder.write("x.rules", &text);
         let mut out = Receiver::new("vd");
         let mut bridge = bridge(&path, &["--no-watch-file", "--ring-mib", "32"]);
-        let (sent, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                let sender = Sender::new("va");
-                while !is_over.load(Ordering::Relaxed) {
-                    sender.send(&frame(sent.fetch_add(1, Ordering::Relaxed)));
-                }
-            });
+        let (sent, ()) = beside_frames("va", |flow| {
             for round in 0..6 {
                 // Rule 10 denies and permits in turn; each third file is wrong.
                 let other = text.replace("permit udp dport 1010\n", "deny udp dport 1010\n");
@@ -149,14 +141,10 @@ fn reloads_beside_frames_change_what_differs() {
                 fs::write(&path, file).unwrap();
                 bridge.send("-HUP");
                 bridge.wait_for(if round % 3 == 2 { "the old rules stay" } else { " kept" });
-                let before = sent.load(Ordering::Relaxed);
-                while sent.load(Ordering::Relaxed) < before + 2_000 {
-                    thread::yield_now();
-                }
+                flow.wait(2_000);
             }
-            is_over.store(true, Ordering::Relaxed);
         });
-        let (sent, answer) = (sent.load(Ordering::Relaxed), bridge.finish());
+        let answer = bridge.finish();
         answer.assert_exact();
         assert_eq!(answer.loss("received"), u64::from(sent));
         let out = numbers(&out.frames(answer.loss("sent")));
@@ -182,21 +170,10 @@ fn a_signal_leaves_no_frame_behind() {
         for workers in ["1", "2"] {
             let mut out = Receiver::new("vd");
             let bridge = bridge(&path, &["--workers", workers]);
-            let (sent, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
-            let answer = thread::scope(|scope| {
-                scope.spawn(|| {
-                    let sender = Sender::new("va");
-                    while !is_over.load(Ordering::Relaxed) {
-                        sender.send(&frame(sent.fetch_add(1, Ordering::Relaxed)));
-                    }
-                });
-                while sent.load(Ordering::Relaxed) < 5_000 {
-                    thread::yield_now();
-                }
+            let (_, answer) = beside_frames("va", |flow| {
+                flow.wait(5_000);
                 bridge.send("-TERM");
-                let answer = bridge.answer();
-                is_over.store(true, Ordering::Relaxed);
-                answer
+                bridge.answer()
             });
             answer.assert_exact();
             assert_eq!(answer.loss("decided"), answer.loss("sent") + answer.loss("unsent"), "{}", answer.json);

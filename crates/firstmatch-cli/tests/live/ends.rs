@@ -2,11 +2,9 @@
 
 use std::fs;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread;
 
 use crate::namespace::{Folder, inside, ip, is_root_everywhere};
-use crate::traffic::{Sender, frame, rules};
+use crate::traffic::{Sender, beside_frames, frame, rules};
 use crate::watch::{Watch, command, program};
 
 /// A signal ends the counting while frames flow: what the ring has received is decided or counted as lost.
@@ -17,29 +15,14 @@ fn a_signal_ends_the_counting_and_no_frame_is_missing() {
         let rules = folder.write("x.rules", rules());
         for (signal, code, workers) in [("-TERM", 143, "1"), ("-INT", 130, "1"), ("-TERM", 143, "2")] {
             let watch = Watch::start(&rules, "vb", &["--workers", workers]);
-            let (sent, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
-            let answer = thread::scope(|scope| {
-                scope.spawn(|| {
-                    let sender = Sender::new("va");
-                    while !is_over.load(Ordering::Relaxed) {
-                        sender.send(&frame(sent.fetch_add(1, Ordering::Relaxed)));
-                    }
-                });
-                while sent.load(Ordering::Relaxed) < 5_000 {
-                    thread::yield_now();
-                }
+            let (sent, answer) = beside_frames("va", |flow| {
+                flow.wait(5_000);
                 watch.send(signal);
-                let answer = watch.answer();
-                is_over.store(true, Ordering::Relaxed);
-                answer
+                watch.answer()
             });
             answer.assert_exact();
             assert_eq!(answer.code, code, "{}", answer.rest);
-            assert!(
-                (4_999..=sent.load(Ordering::Relaxed).into()).contains(&answer.loss("received")),
-                "{}",
-                answer.json
-            );
+            assert!((4_999..=u64::from(sent)).contains(&answer.loss("received")), "{}", answer.json);
         }
     });
 }

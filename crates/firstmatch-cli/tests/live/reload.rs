@@ -3,11 +3,9 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread;
 
 use crate::namespace::{Folder, inside};
-use crate::traffic::{Sender, frame, rules};
+use crate::traffic::{Sender, beside_frames, frame, rules};
 use crate::watch::Watch;
 
 /// Rules that stay keep their ids and counts while others come and go beside frames, by the file and by SIGHUP.
@@ -18,14 +16,7 @@ fn rules_that_stay_keep_id_and_count() {
         let text = rules();
         let path = folder.write("x.rules", &text);
         let mut watch = Watch::start(&path, "vb", &["--no-watch-file"]);
-        let (sent, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
-        let sent = thread::scope(|scope| {
-            let sender = scope.spawn(|| {
-                let sender = Sender::new("va");
-                while !is_over.load(Ordering::Relaxed) || sent.load(Ordering::Relaxed) % 100 != 0 {
-                    sender.send(&frame(sent.fetch_add(1, Ordering::Relaxed)));
-                }
-            });
+        let (sent, ()) = beside_frames("va", |flow| {
             for round in 0..4 {
                 // Ten rules are other ones, or the first ones again; two lines more stand before them.
                 let other = text.replace("permit udp dport 100", "permit udp sport 9 dport 100");
@@ -33,14 +24,8 @@ fn rules_that_stay_keep_id_and_count() {
                 watch.send("-HUP");
                 let line = watch.wait_for(" kept");
                 assert!(line.contains("95 rules kept, 5 new, 5 removed"), "{line}");
-                let before = sent.load(Ordering::Relaxed);
-                while sent.load(Ordering::Relaxed) < before + 1_000 {
-                    thread::yield_now();
-                }
+                flow.wait(1_000);
             }
-            is_over.store(true, Ordering::Relaxed);
-            sender.join().unwrap();
-            sent.load(Ordering::Relaxed)
         });
         let answer = watch.finish();
         answer.assert_exact();

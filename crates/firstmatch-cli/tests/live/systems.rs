@@ -1,12 +1,11 @@
 //! The arrangements of threads of the papers on lanes: the same frames come out, and the same counts, as by copies.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::{fs, thread};
+use std::fs;
 
 use crate::namespace::{Folder, inside};
 use crate::ports::{Receiver, bridge, number_of, ports};
-use crate::traffic::{RULES, Sender, frame, rules};
+use crate::traffic::{RULES, Sender, beside_frames, frame, rules};
 use crate::watch::{Answer, Watch, command, run};
 
 /// Systems with threads of their stages, and whether they keep the order of a lane's frames.
@@ -77,14 +76,7 @@ fn systems_follow_reloads() {
             let mut out = Receiver::new("vd");
             let options = [&options(system, threads)[..], &["--no-watch-file", "--ring-mib", "32"]].concat();
             let mut bridge = bridge(&path, &options);
-            let (sent, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
-            thread::scope(|scope| {
-                scope.spawn(|| {
-                    let sender = Sender::new("va");
-                    while !is_over.load(Ordering::Relaxed) {
-                        sender.send(&frame(sent.fetch_add(1, Ordering::Relaxed)));
-                    }
-                });
+            let (sent, ()) = beside_frames("va", |flow| {
                 let with_field = text.replace("permit udp dport 1010\n", "deny udp dport 1010 vlan_vid absent\n");
                 for file in [text.replace("permit udp dport 1010\n", "deny udp dport 1010\n"), text.clone(), with_field]
                 {
@@ -92,14 +84,10 @@ fn systems_follow_reloads() {
                     bridge.send("-HUP");
                     let line = bridge.wait_for(" kept");
                     assert!(line.contains("99 rules kept, 1 new, 1 removed"), "{line}");
-                    let before = sent.load(Ordering::Relaxed);
-                    while sent.load(Ordering::Relaxed) < before + 1_000 {
-                        thread::yield_now();
-                    }
+                    flow.wait(1_000);
                 }
-                is_over.store(true, Ordering::Relaxed);
             });
-            let (sent, answer) = (sent.load(Ordering::Relaxed), bridge.finish());
+            let answer = bridge.finish();
             answer.assert_exact();
             assert_eq!(answer.loss("received"), u64::from(sent), "{system}");
             let came: BTreeSet<u32> = out.frames(answer.loss("sent")).iter().map(|frame| number_of(frame)).collect();

@@ -1,5 +1,8 @@
 //! Frames, and the interface that they are sent into.
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+
 use etherparse::{PacketBuilder, VlanId};
 use firstmatch_live::Interface;
 use firstmatch_live::packet::Socket;
@@ -67,9 +70,44 @@ impl Sender {
         loop {
             match rustix::net::send(&self.0, frame, rustix::net::SendFlags::empty()) {
                 Ok(sent) => return assert_eq!(sent, frame.len()),
-                Err(Errno::NOBUFS | Errno::AGAIN) => std::thread::yield_now(),
+                Err(Errno::NOBUFS | Errno::AGAIN) => thread::yield_now(),
                 Err(error) => panic!("{error}"),
             }
         }
     }
+}
+
+/// Frames that a thread sends while something else is done.
+pub(crate) struct Flow(AtomicU32);
+
+impl Flow {
+    /// Waits until so many frames more have been sent.
+    pub(crate) fn wait(&self, more: u32) {
+        let before = self.0.load(Ordering::Relaxed);
+        while self.0.load(Ordering::Relaxed) < before + more {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Sends frames in turn from an interface while `work` runs, whole rounds of [`RULES`]; returns their number, and what
+/// `work` returns. The sending ends with a panic of `work`, too.
+pub(crate) fn beside_frames<R>(interface: &str, work: impl FnOnce(&Flow) -> R) -> (u32, R) {
+    struct End<'b>(&'b AtomicBool);
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let (flow, is_over, sender) = (Flow(AtomicU32::new(0)), AtomicBool::new(false), Sender::new(interface));
+    let result = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) || flow.0.load(Ordering::Relaxed) % u32::from(RULES) != 0 {
+                sender.send(&frame(flow.0.fetch_add(1, Ordering::Relaxed)));
+            }
+        });
+        let _end = End(&is_over);
+        work(&flow)
+    });
+    (flow.0.into_inner(), result)
 }
