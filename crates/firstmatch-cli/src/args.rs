@@ -168,6 +168,7 @@ Examples:
   firstmatch generate rules --profile fw --rules 10000 --seed 3 > fw.rules
   firstmatch generate rules --family inet --format native > edge.rules
   firstmatch generate rules --profile core --rules 5000 > core.rules
+  firstmatch generate rules --profile policy --rules 3000 > policy.rules
   firstmatch generate trace fw.rules --headers 1000000 --zipf 1 > fw.trace
   firstmatch classify fw.rules fw.trace
   firstmatch generate trace fw.rules --format pcap | zstd > fw.pcap.zst"
@@ -198,10 +199,10 @@ pub(crate) enum GenerateArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GenerateRules {
-    /// The kind of rules: access control lists, firewalls, IP chains, classifiers of core routers (`core`), or nothing
-    /// in particular. `core` has addresses and ports but no protocol, and stands for 1,000 to 17,000 rules. Names with
-    /// `-full` keep rare kinds of rules, copies and rules that match everything, as ClassBench's own sets do, and are
-    /// harder
+    /// The kind of rules: access control lists, firewalls, IP chains, classifiers of core routers (`core`), rules on
+    /// groups of addresses and ports (`policy`), or nothing in particular. `core` has addresses and ports but no
+    /// protocol, and stands for 1,000 to 17,000 rules. Names with `-full` keep rare kinds of rules, copies and rules
+    /// that match everything, as ClassBench's own sets do, and are harder
     #[arg(long, value_name = "NAME", default_value = "acl", value_parser = profiles())]
     pub(crate) profile: String,
     /// The number of rules
@@ -216,8 +217,8 @@ pub(crate) struct GenerateRules {
     /// The share of IPv6 rules of `--family inet`, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
     pub(crate) ipv6: f64,
-    /// The format to write: `classbench`, but `native` for rules without a protocol. ClassBench rules state no actions
-    /// and are of one family
+    /// The format to write: `classbench`, but `native` for rules without a protocol and for `policy`, whose groups are
+    /// sets with names. ClassBench rules state no actions and are of one family
     #[arg(long, value_name = "NAME")]
     pub(crate) format: Option<Written>,
     /// The share of `deny` among native rules, 0 to 1
@@ -319,9 +320,12 @@ pub(crate) enum Packets {
     Table,
 }
 
+/// Name of the rules on groups, which are no [`Profile`](firstmatch_generate::Profile).
+pub(crate) const POLICY: &str = "policy";
+
 /// Reads the name of a profile.
 fn profiles() -> PossibleValuesParser {
-    PossibleValuesParser::new(PROFILES.into_iter().chain(FULL_PROFILES))
+    PossibleValuesParser::new(PROFILES.into_iter().chain([POLICY]).chain(FULL_PROFILES))
 }
 
 /// Reads a number of 64 bits, decimal or hexadecimal after `0x`.

@@ -7,9 +7,9 @@ use firstmatch_core::Policy;
 use firstmatch_formats::write;
 use firstmatch_generate::profile::core;
 use firstmatch_generate::trace::{Coverage, Covered, Form, Hostile, Locality};
-use firstmatch_generate::{Profile, rules, trace};
+use firstmatch_generate::{Profile, policy, rules, trace};
 
-use crate::args::{Family, GenerateArgs, GenerateRules, GenerateTrace, Packets, RuleLimits, Written};
+use crate::args::{Family, GenerateArgs, GenerateRules, GenerateTrace, POLICY, Packets, RuleLimits, Written};
 use crate::format::counted;
 use crate::rules::{Reading, load};
 use crate::{End, diagnostics};
@@ -22,6 +22,9 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<End> {
 }
 
 fn generate_rules(args: &GenerateRules) -> anyhow::Result<End> {
+    if args.profile == POLICY {
+        return generate_policy(args);
+    }
     let profile: Profile = args.profile.parse()?;
     let default = if profile.has_protocol { Written::Classbench } else { Written::Native };
     let format = args.format.unwrap_or(default);
@@ -35,11 +38,7 @@ fn generate_rules(args: &GenerateRules) -> anyhow::Result<End> {
         rules: args.rules,
         seed: args.seed,
         profile,
-        families: match args.family {
-            Family::Ipv4 => rules::Families::Ipv4,
-            Family::Ipv6 => rules::Families::Ipv6,
-            Family::Inet => rules::Families::Both { ipv6: args.ipv6 },
-        },
+        families: families(args),
         actions: match format {
             Written::Classbench => rules::Actions::Unstated,
             Written::Native => rules::Actions::Stated { deny: args.deny, mark: args.mark },
@@ -60,6 +59,40 @@ fn generate_rules(args: &GenerateRules) -> anyhow::Result<End> {
     out.write_all(text.as_bytes())?;
     out.flush()?;
     warn_of_size(args);
+    Ok(End::Done)
+}
+
+fn families(args: &GenerateRules) -> rules::Families {
+    match args.family {
+        Family::Ipv4 => rules::Families::Ipv4,
+        Family::Ipv6 => rules::Families::Ipv6,
+        Family::Inet => rules::Families::Both { ipv6: args.ipv6 },
+    }
+}
+
+fn generate_policy(args: &GenerateRules) -> anyhow::Result<End> {
+    if args.format == Some(Written::Classbench) {
+        bail!(
+            "rules of the profile {POLICY} have lists of values, which ClassBench cannot hold: take `--format native`"
+        );
+    }
+    let shares = [args.disorder, args.duplicates, args.shadowed];
+    if shares.iter().any(|share| *share != 0.0) || args.catch_all {
+        bail!(
+            "rules of the profile {POLICY} stand in the order in which they were drawn: there is no `--disorder`,              `--duplicates`, `--shadowed` or `--catch-all`"
+        );
+    }
+    let config = policy::Config {
+        rules: args.rules,
+        seed: args.seed,
+        families: families(args),
+        actions: rules::Actions::Stated { deny: args.deny, mark: args.mark },
+    };
+    let mut text = String::new();
+    policy::generate(&config)?.write(&mut text)?;
+    let mut out = stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
     Ok(End::Done)
 }
 

@@ -21,6 +21,7 @@
 //!   Twenty-nine come with the crate; ClassBench parameter files can be read. [`profile::core`] has classifiers of core
 //!   routers, without a protocol.
 //! - [`rules`]: rule sets of 1 to 2^24 rules, IPv4, IPv6 or both, in an order with no rule behind one that holds it.
+//! - [`policy`]: policies whose rules are on named groups of addresses and ports.
 //! - [`openflow`] and [`npf`]: the rule sets of two papers. [`attack`]: rule sets that make classifiers explode.
 //! - [`trace`]: headers that hit every rule that can be hit, with locality, in flows or phases, and headers that match
 //!   nothing; or headers from elsewhere. [`trace::packets`] takes rules over any fields.
@@ -42,6 +43,7 @@ mod error;
 pub mod keys;
 pub mod npf;
 pub mod openflow;
+pub mod policy;
 pub mod profile;
 mod random;
 pub mod rules;

@@ -102,6 +102,42 @@ fn rules_without_a_protocol() {
     assert!(code == 2 && err.contains("of one family"), "{err}");
 }
 
+/// A policy names its groups as sets, and every command reads it as any other rule file.
+#[test]
+fn policies() {
+    let fixture = Fixture::new("generate-policy");
+    let few = ["generate", "rules", "--profile", "policy", "--rules", "12", "--seed", "2"];
+    assert_snapshot!("policy", fixture.shown(&few));
+    for (family, trace) in [("ipv4", "classbench"), ("ipv6", "classbench"), ("inet", "table")] {
+        let rules = ["generate", "rules", "--profile", "policy", "--rules", "300", "--family", family];
+        let (code, text, err) = fixture.run(&rules);
+        assert_eq!((code, &*err), (0, ""));
+        assert!(text.contains("set hosts_1 = {") && text.contains(" dport $ports_"), "{text}");
+        fixture.write("policy.rules", text);
+        let line = ["generate", "trace", "policy.rules", "--headers", "2000", "--drawn", "--format", trace];
+        let (code, packets, err) = fixture.run(&line);
+        assert_eq!(code, 0, "{err}");
+        fixture.write("policy.packets", packets);
+        for engine in ["meta", "linear", "bit_vector"] {
+            let line = ["classify", "policy.rules", "policy.packets", "--engine", engine, "--check", "all", "--json"];
+            let (code, out, err) = fixture.run(&line);
+            let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+            assert_eq!((code, &value["matched"]), (0, &2000.into()), "{family}, {engine}: {err}");
+            assert_eq!(value["check"], serde_json::json!({ "packets": 2000, "differences": 0 }));
+        }
+    }
+    for (option, said) in [
+        (&["--format", "classbench"][..], "--format native"),
+        (&["--disorder", "0.1"], "no `--disorder`"),
+        (&["--catch-all"], "or `--catch-all`"),
+        (&["--rules", "1048577"], "1 to 1048576"),
+    ] {
+        let line = [&["generate", "rules", "--profile", "policy"][..], option].concat();
+        let (code, out, err) = fixture.run(&line);
+        assert!(code == 2 && out.is_empty() && err.contains(said), "{line:?}: {err}");
+    }
+}
+
 #[test]
 fn what_cannot_be_generated() {
     let fixture = Fixture::new("generate-bad");

@@ -1,7 +1,7 @@
 //! Tests of the crate: what is generated is as its profile says, and the same bytes for the same seed.
 //!
 //! `rules`, `core`, `profiles` and `classbench` are about rules, `attack` about hostile ones, `write` about their text.
-//! `keys`, `packets` and `trace` are about packets. `churn` changes generated rules, and `cached` does so beside rule
+//! `policy` is about rules on groups. `keys`, `packets` and `trace` are about packets. `churn` changes generated rules, and `cached` does so beside rule
 //! caches.
 
 use firstmatch_testkit::counter::Counting;
@@ -14,6 +14,7 @@ mod common;
 mod core;
 mod keys;
 mod packets;
+mod policy;
 mod profiles;
 mod rules;
 mod trace;
