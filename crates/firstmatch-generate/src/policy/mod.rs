@@ -26,8 +26,9 @@
 //! | other addresses: a group, a member | 75, 25 % |
 //! | destination port of TCP and UDP: a group, a port or range, any | 50, 45, 5 % |
 //!
-//! Rules stand in the order in which they were drawn, as people add them, so some are shadowed. No two
-//! have the same conditions, and none is without a condition on addresses and ports.
+//! Rules stand in the order in which they were drawn, as people add them, so some are shadowed. Rules that leave both
+//! addresses open, or close them by `not` alone, stand last, because one of them before the others would take most of
+//! their packets. No two rules have the same conditions, and none is without a condition on addresses and ports.
 //!
 //! ```
 //! use firstmatch_generate::policy;
@@ -147,18 +148,23 @@ pub fn generate(config: &Config) -> Result<GroupedRules, Error> {
         Families::Ipv6 => RuleSet::new(ipv6),
         Families::Both { .. } => RuleSet::dual(ipv4, ipv6),
     };
-    let mut deciding = Random::new(seed, Purpose::Actions);
     let mut seen = HashSet::with_capacity(count);
-    let mut named = Vec::with_capacity(count);
-    for line in 1..=count as u32 {
+    let mut drafts = Vec::with_capacity(count);
+    while drafts.len() < count {
         let drawn = (0..TRIES).find_map(|_| {
             let (proto, values) = drawer.rule(&mut random);
             let conditions = conditions(proto, values, &drawer);
-            seen.insert(conditions.clone()).then_some((conditions, values))
+            seen.insert(conditions.clone()).then_some((values, conditions))
         });
-        let Some((conditions, values)) = drawn else {
-            return Err(Error::exhausted("policy", named.len(), count, TRIES));
-        };
+        let Some(drawn) = drawn else { return Err(Error::exhausted("policy", drafts.len(), count, TRIES)) };
+        drafts.push(drawn);
+    }
+    // The sort is stable.
+    drafts
+        .sort_by_key(|([src, dst, _], _)| [src, dst].iter().all(|of| matches!(of, Values::Any | Values::NotGroup(_))));
+    let mut deciding = Random::new(seed, Purpose::Actions);
+    let mut named = Vec::with_capacity(count);
+    for (line, (values, conditions)) in (1..).zip(drafts) {
         let spec = RuleSpec {
             priority: Priority::of_line(line),
             action: action(actions, &mut deciding),
