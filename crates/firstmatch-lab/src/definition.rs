@@ -56,6 +56,9 @@ pub(crate) enum Origin<'a> {
 /// Profile whose rules are over the 15 fields of OpenFlow.
 pub(crate) const OPENFLOW: &str = "openflow";
 
+/// Profile whose rules are on groups of addresses and ports.
+pub(crate) const POLICY: &str = "policy";
+
 /// Parameters of rules and headers drawn from a seed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,6 +85,7 @@ pub(crate) enum Shape {
     Profile(Box<Profile>),
     Attack(Attack),
     Openflow,
+    Policy,
 }
 
 /// Engine in one configuration.
@@ -328,10 +332,13 @@ fn profile<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Shape, D
     let find = |name: &str| match (Profile::from_str(name), Attack::from_str(name)) {
         (Ok(profile), _) => Some(Shape::Profile(Box::new(profile))),
         (_, Ok(attack)) => Some(Shape::Attack(attack)),
-        _ => (name == OPENFLOW).then_some(Shape::Openflow),
+        _ => [(OPENFLOW, Shape::Openflow), (POLICY, Shape::Policy)]
+            .into_iter()
+            .find(|(of, _)| *of == name)
+            .map(|of| of.1),
     };
     let profiles = PROFILES.into_iter().chain(FULL_PROFILES);
-    let names: Vec<&str> = profiles.chain(Attack::ALL.map(Attack::name)).chain([OPENFLOW]).collect();
+    let names: Vec<&str> = profiles.chain(Attack::ALL.map(Attack::name)).chain([OPENFLOW, POLICY]).collect();
     one_of(deserializer, &names, find)
 }
 

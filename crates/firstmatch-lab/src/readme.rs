@@ -31,6 +31,8 @@ pub(crate) struct ReadmeArgs {
 const COLUMNS: [(&str, &str); 3] = [("1k", "fastest-1k"), ("10k", "fastest-10k"), ("100k", "fastest-100k")];
 /// Definitions with lookups from frames, by column.
 const FRAMES: [&str; COLUMNS.len()] = ["frames-1k", "frames-10k", "frames-100k"];
+/// Definition with rules on groups, for all columns.
+const POLICIES: &str = "policies";
 /// Definition with changes beside a reader, for all columns.
 const CHANGES: &str = "updates-under-load";
 /// Engine whose figures the table has.
@@ -81,6 +83,7 @@ type Cells = [Option<String>; COLUMNS.len()];
 struct Claims<'a> {
     lookups: [Option<&'a Record>; COLUMNS.len()],
     frames: [Option<&'a Record>; COLUMNS.len()],
+    policies: Option<&'a Record>,
     changes: Option<&'a Record>,
     table: Table,
 }
@@ -94,9 +97,11 @@ impl<'a> Claims<'a> {
             Some(record) => format!("{size} rules, {} sets", View::new(&record.rows).sets.len()),
             None => format!("{size} rules"),
         }));
-        let mut claims = Self { lookups, frames: FRAMES.map(named), changes: named(CHANGES), table };
+        let (policies, changes) = (named(POLICIES), named(CHANGES));
+        let mut claims = Self { lookups, frames: FRAMES.map(named), policies, changes, table };
         claims.times(lookups, "lookup", "a prepared key");
         claims.times(claims.frames, FRAME_TO_DECISION, "from a frame to a decision");
+        claims.policies();
         claims.changes();
         claims.bytes();
         claims
@@ -132,13 +137,29 @@ impl<'a> Claims<'a> {
         }
     }
 
+    /// Adds the times and bytes of our engine on rules on groups.
+    fn policies(&mut self) {
+        let Some(record) = self.policies else { return };
+        let cells = COLUMNS.map(|(size, _)| {
+            let of = |measure: &str, batch, scale: fn(&Row) -> f64| {
+                let rows = of_size(record, size).filter(|row| row.engine == OURS);
+                let rows = rows.filter(|row| row.measure == measure && row.batch == batch);
+                rows.map(|row| Some((row.set.as_str(), row.median? * scale(row)))).collect::<Option<Vec<_>>>()
+            };
+            let times = of("lookup", Some(BATCH), |_| 1.0)?;
+            let bytes = mean(&of("run", None, |row| 1.0 / row.rules.max(1) as f64)?)?;
+            let (set, worst) = times.iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
+            Some(format!("{} ({} on `{set}`), {}", number(mean(&times)?), number(*worst), number(bytes)))
+        });
+        self.row(format!("`{OURS}`, rules on groups: ns a prepared key, bytes a rule"), cells);
+    }
+
     /// Adds the changes a second beside a reader, on the least favourable set of each size.
     fn changes(&mut self) {
         let Some(record) = self.changes else { return };
         const MEASURE: &str = "under updates, as many as can be: updates";
         let cells = COLUMNS.map(|(size, _)| {
-            let of_size = |row: &&Row| row.set.rsplit_once('_').is_some_and(|(_, end)| end == size);
-            let rows = record.rows.iter().filter(of_size).filter(|row| row.engine == OURS && row.measure == MEASURE);
+            let rows = of_size(record, size).filter(|row| row.engine == OURS && row.measure == MEASURE);
             let least = rows.filter_map(|row| row.median).reduce(f64::min)?;
             Some(format!("{:.0},000", least / 1000.0))
         });
@@ -161,7 +182,7 @@ impl<'a> Claims<'a> {
         let mut text = format!("{BEGIN}{machine} -->\n| | {} |\n|---|---|---|---|\n", head[1..].join(" | "));
         rows.iter().for_each(|cells| text += &format!("| {} |\n", cells.join(" | ")));
         let records: Vec<&Record> =
-            self.lookups.into_iter().chain(self.frames).chain([self.changes]).flatten().collect();
+            self.lookups.into_iter().chain(self.frames).chain([self.policies, self.changes]).flatten().collect();
         let links = records.iter().map(|record| {
             let file = record.path.file_name().unwrap_or_default().to_string_lossy();
             let about = record.head.first().and_then(|head| head.split_once("; ")).map_or("", |(_, about)| about);
@@ -172,6 +193,11 @@ impl<'a> Claims<'a> {
         let floors: Vec<String> = self.lookups.into_iter().flatten().filter_map(noise_floor).map(percent).collect();
         text + &format!("\n{head}: {links}. Noise floors are at most {}.\n{END}\n", floors.join(", "))
     }
+}
+
+/// Returns the rows of the sets of a size; for example, those of `acl1_10k` for `10k`.
+fn of_size<'r>(record: &'r Record, size: &str) -> impl Iterator<Item = &'r Row> {
+    record.rows.iter().filter(move |row| row.set.rsplit_once('_').is_some_and(|(_, end)| end == size))
 }
 
 /// Returns the most by which two builds of one engine, or two tables of `rte_acl`, differ on a set.

@@ -9,7 +9,7 @@ use firstmatch_core::rule::{ExpansionLimits, FieldValues, Lowered, first_match, 
 use firstmatch_core::schema::Family;
 use firstmatch_core::{Classifier, KeyBuf, Match, Policy, RuleSet, Schema};
 use firstmatch_generate::trace::{Header, Locality, MIN_FRAME};
-use firstmatch_generate::{attack, keys, openflow, rules, trace};
+use firstmatch_generate::{attack, keys, openflow, policy, rules, trace};
 use firstmatch_net::source::{self, Input};
 use firstmatch_net::wire::{self, Batch, Headers, LinkType};
 
@@ -234,19 +234,23 @@ fn generated(config: &Generate, frames: bool) -> anyhow::Result<(RuleSet, Packet
         (None, None) => Locality::Uniform,
     };
     let (count, seed) = (config.rules, config.seed);
+    let families = match config.family {
+        Family::Ipv4 => rules::Families::Ipv4,
+        Family::Ipv6 => rules::Families::Ipv6,
+    };
     let set = match &config.profile {
         Shape::Profile(profile) => rules::generate(&rules::Config {
             rules: count,
             seed,
             profile: (**profile).clone(),
-            families: match config.family {
-                Family::Ipv4 => rules::Families::Ipv4,
-                Family::Ipv6 => rules::Families::Ipv6,
-            },
+            families,
             ..rules::Config::default()
         })?,
         Shape::Attack(attack) => attack::generate(*attack, config.family, count, seed)?,
         Shape::Openflow => openflow::generate(&openflow::Config { rules: count, seed, ..Default::default() })?,
+        Shape::Policy => {
+            policy::generate(&policy::Config { rules: count, seed, families, ..Default::default() })?.into_rules()
+        }
     };
     if matches!(config.profile, Shape::Openflow) {
         ensure!(!frames, "the fields of `{}` are not those of frames", definition::OPENFLOW);
@@ -254,7 +258,7 @@ fn generated(config: &Generate, frames: bool) -> anyhow::Result<(RuleSet, Packet
         return Ok((set, packets));
     }
     // Not every rule is hit if that takes too long or the trace has too few headers.
-    let is_complete = config.headers >= set.len() && matches!(config.profile, Shape::Profile(_));
+    let is_complete = config.headers >= set.len() && matches!(config.profile, Shape::Profile(_) | Shape::Policy);
     let trace = trace::Config {
         headers: config.headers,
         seed: config.seed,

@@ -72,6 +72,36 @@ fn figures_from_frames_have_rows_of_their_own() {
     assert!(!out.contains("a prepared key"), "a row that no record fills is left out: {out}");
 }
 
+/// Rules on groups have a row with a column by size; a size without a set has a dash, and the others no column.
+#[test]
+fn policies_have_a_row_by_size() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("policies-record");
+    fs::create_dir_all(folder.join("cpu")).expect("a folder");
+    let mut text =
+        "# cpu; 2026-01-01\n# firstmatch-lab measure policies\nset,rules,keys,engine,measure,batch,threads,unit,\
+                    median,min,lower_quartile,upper_quartile,max,wall_median,noise_floor,drift,void,of_limit,\
+                    of_rte_acl,of_linear\n"
+            .to_owned();
+    for (set, nanos) in [("policy1_1k", 20), ("policy2_1k", 80), ("policy1_3k", 500), ("policy1_10k", 90)] {
+        for (engine, factor) in [("meta", 1), ("bit_select", 9)] {
+            let figures = [("lookup,32,1,ns", factor * nanos), ("lookup,1,1,ns", 7 * nanos), ("run,,1,bytes", 600)];
+            for (measure, median) in figures {
+                text += &format!("{set},100,9,{engine},{measure},{median},1,1,1,1,1,0.01,,false,,,\n");
+            }
+        }
+    }
+    fs::write(folder.join("cpu/2026-01-01-policies.csv"), text).expect("a file");
+    let (code, out) = readme(&["cpu", "--record", &folder.to_string_lossy()]);
+    assert_eq!(code, 0, "{out}");
+    for expected in [
+        "| `meta`, rules on groups: ns a prepared key, bytes a rule | 40.0 (80.0 on `policy2_1k`), 6.00 | \
+         90.0 (90.0 on `policy1_10k`), 6.00 | – |\n",
+        "cpu: [policies](benchmarks/record/cpu/2026-01-01-policies.csv) (2026-01-01)",
+    ] {
+        assert!(out.contains(expected), "{expected}: {out}");
+    }
+}
+
 #[test]
 fn what_is_not_there_is_named() {
     let (code, out) = readme(&["no-such-cpu"]);
