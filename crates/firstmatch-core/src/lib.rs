@@ -50,6 +50,7 @@
 //! | [`rfc`](mod@engines::rfc) | one search per key word, and a fixed number of table reads | rebuild | rules that do not change, where speed is worth much memory |
 //! | [`bitmap_rfc`](engines::rfc::Config::bitmap) | the same, with runs of equal entries under bitmaps | rebuild | as `rfc`, in a fraction of its memory |
 //! | [`decomposition`](mod@engines::decomposition) | one search per field, and the first rule that all have in common | rebuild | comparison with the paper, over many fields |
+//! | [`set_pairs`](mod@engines::set_pairs) | one search in each of two fields, and a probe for each pair of groups | rebuild | policies of thousands of rules on groups |
 //! | [`interval_tree`](engines::interval_tree) (Npf) | one search per key word, in trees that turn with the traffic | rebuild | comparison with the thesis; skewed traffic, few packets at a time |
 //! | [`tuple`](mod@engines::tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | rules that change |
 //! | [`partition_sort`](engines::partition_sort) (PartitionSort) | one walk down a tree in each of a few partitions | [`Updatable`]: insert and remove | rules of ranges, which single bits hardly tell apart |

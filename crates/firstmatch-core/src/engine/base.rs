@@ -131,6 +131,8 @@ pub(crate) trait BaseEngine: Engine + Base + Sized {
     ///
     /// It saves the build of an engine that is only of use if no other is good.
     const WORTH_LINES: usize = 0;
+    /// Number of bytes that every other candidate must take to make this one worth building.
+    const WORTH_BYTES: usize = 0;
 
     /// Builds the base.
     ///

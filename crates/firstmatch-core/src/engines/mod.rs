@@ -12,5 +12,6 @@ pub mod linear;
 pub mod partition_sort;
 pub mod registry;
 pub mod rfc;
+pub mod set_pairs;
 pub(crate) mod shared;
 pub mod tuple;

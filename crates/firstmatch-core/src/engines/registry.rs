@@ -8,7 +8,9 @@ use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 
 use super::tuple::TupleMerge;
-use super::{bit_select, bit_vector, cut_tree, decomposition, interval_tree, linear, partition_sort, rfc, tuple};
+use super::{
+    bit_select, bit_vector, cut_tree, decomposition, interval_tree, linear, partition_sort, rfc, set_pairs, tuple,
+};
 use crate::engine::base::{self, Base, BaseEngine};
 pub use crate::engine::entry::{Build, BuildUpdatable, Entry, Settings};
 pub use crate::engine::options::{EngineOption, OptionValues};
@@ -26,6 +28,7 @@ pub const ENGINES: &[Entry] = &[
     tuple::OFFLINE,
     bit_select::ENTRY,
     bit_vector::ENTRY,
+    set_pairs::ENTRY,
     partition_sort::ENTRY,
     tuple::TSS,
     cut_tree::HICUTS,
@@ -86,6 +89,12 @@ macro_rules! bases {
             pub(crate) fn takes_products(self) -> bool {
                 match self {
                     $(Self::$kind => <$folder::$engine as BaseEngine>::TAKES_PRODUCTS,)*
+                }
+            }
+
+            pub(crate) fn worth_bytes(self) -> usize {
+                match self {
+                    $(Self::$kind => <$folder::$engine as BaseEngine>::WORTH_BYTES,)*
                 }
             }
 
@@ -230,6 +239,8 @@ bases! {
     ///
     /// The offline algorithm is no candidate, because it is on no set the fastest.
     TupleMerge = tuple::TupleMerge;
+    /// Engine [`set_pairs`](mod@crate::engines::set_pairs), for policies of groups that overlap.
+    SetPairs = set_pairs::SetPairs;
     /// Engine [`decomposition`](mod@crate::engines::decomposition), for rules that nothing separates.
     ///
     /// `npf` is no candidate, because its scratch grows with the rules, so that a reader would allocate after a rebuild.

@@ -406,6 +406,22 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
+    fn spans12(self, line: &Line, value: u16, bits: u8) -> u32 {
+        let words = line.0.as_ptr();
+        // SAFETY: needs AVX2, see `load8`. Unaligned loads of 32 bytes at 0 and 24 and of 16 bytes at 48 of a line of 64.
+        unsafe {
+            let firsts = _mm256_loadu_si256(words.cast());
+            let spans = _mm256_loadu_si256(words.add(6).cast());
+            let bytes = _mm_loadu_si128(words.add(12).cast());
+            let distances = _mm256_sub_epi16(_mm256_set1_epi16(value as i16), firsts);
+            let within = _mm256_cmpeq_epi16(_mm256_min_epu16(distances, spans), distances);
+            let within = _mm_packs_epi16(_mm256_castsi256_si128(within), _mm256_extracti128_si256::<1>(within));
+            let without = _mm_cmpeq_epi8(_mm_and_si128(bytes, _mm_set1_epi8(bits as i8)), _mm_setzero_si128());
+            _mm_movemask_epi8(_mm_andnot_si128(without, within)) as u32 & 0xFFF
+        }
+    }
+
+    #[inline(always)]
     fn below8(self, words: &[u32; 8], limits: &[u32; 8]) -> (u32, u32) {
         let k = load8(words);
         // SAFETY: needs AVX2, see `load8`.

@@ -94,6 +94,12 @@ pub(crate) trait Isa: Gather + Lanes {
     /// Returns which of eight bytes, four to a word, the first lowest, are one of two.
     fn either8_bytes(self, bytes: &[u32; 2], either: [u8; 2]) -> u32;
 
+    /// Returns which of twelve spans of 16-bit values hold a value, and have a bit of `bits`.
+    ///
+    /// `line` has twelve first values, then twelve spans, the largest distance from the first value, two to a word, then
+    /// twelve bytes of bits, four to a word. Its last word does not matter.
+    fn spans12(self, line: &Line, value: u16, bits: u8) -> u32;
+
     /// Returns which of eight words are below their limits, and which are odd, as bits.
     fn below8(self, words: &[u32; 8], limits: &[u32; 8]) -> (u32, u32);
 

@@ -260,6 +260,10 @@ mod tests {
                     for either in [[a as u8, byte(5)], [byte(2), b as u8]] {
                         assert_eq!(isa.either8_bytes(&bytes, either), plain.either8_bytes(&bytes, either));
                     }
+                    let line = Line(std::array::from_fn(|at| next() & if at < 12 { u32::MAX } else { next() }));
+                    for value in [0, a as u16, (line.0[3] >> 16) as u16, line.0[8] as u16, u16::MAX] {
+                        assert_eq!(isa.spans12(&line, value, b as u8), plain.spans12(&line, value, b as u8));
+                    }
                     let (word, mask) = (u64::from(next()) << 32 | u64::from(next()), u64::from(next()) << 27 | 5);
                     assert_eq!(isa.gather(word, mask), plain.gather(word, mask));
                     let masks =

@@ -135,6 +135,14 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
+    fn spans12(self, line: &Line, value: u16, bits: u8) -> u32 {
+        let half = |at: usize| (line.0[at / 2] >> (at % 2 * 16)) as u16;
+        let byte = |at: usize| (line.0[12 + at / 4] >> (at % 4 * 8)) as u8;
+        let holds = |at: usize| value.wrapping_sub(half(at)) <= half(12 + at) && byte(at) & bits != 0;
+        (0..12).fold(0, |found, at| found | u32::from(holds(at)) << at)
+    }
+
+    #[inline(always)]
     fn below8(self, words: &[u32; 8], limits: &[u32; 8]) -> (u32, u32) {
         (bits(|i| words[i] < limits[i]), self.odd8(words))
     }

@@ -1,5 +1,6 @@
 //! Lowered rules: products of sets or regions in order of priority, each with its rule.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::expansion::ExpansionLimits;
@@ -104,6 +105,14 @@ impl Lowered {
         }
     }
 
+    /// Returns the rules as products; regions become products of one box for each field.
+    pub(crate) fn as_products(&self) -> Cow<'_, RuleProducts> {
+        match &self.rules {
+            LoweredRules::Products(products) => Cow::Borrowed(products),
+            LoweredRules::Regions(all) => Cow::Owned(all.products(&self.schema, &ExpansionLimits::default())),
+        }
+    }
+
     /// Returns the reason why the rules cannot be expanded, if there is one.
     pub(crate) fn refused(&self) -> Option<BuildError> {
         self.products().and_then(RuleProducts::refused)
@@ -153,9 +162,7 @@ impl Lowered {
     /// Turns regions into products, unless the rules are products already.
     pub(super) fn become_products(&mut self, limits: &ExpansionLimits) -> &mut RuleProducts {
         if let LoweredRules::Regions(all) = &self.rules {
-            let mut products = RuleProducts::new(&self.schema, limits);
-            all.rules.iter().zip(all.regions.iter()).for_each(|(&rule, region)| products.push_region(rule, region));
-            self.rules = LoweredRules::Products(Box::new(products));
+            self.rules = LoweredRules::Products(Box::new(all.products(&self.schema, limits)));
         }
         match &mut self.rules {
             LoweredRules::Products(products) => products,

@@ -134,6 +134,11 @@ impl RuleProducts {
         self.sets.iter().zip(self.rows[product * self.sets.len()..].iter().copied())
     }
 
+    /// Returns the number of the set that a product has in a field.
+    pub(crate) fn number(&self, product: usize, field: usize) -> u32 {
+        self.rows[product * self.sets.len() + field]
+    }
+
     /// Returns the number of regions of a product.
     pub(crate) fn count(&self, product: usize) -> usize {
         self.of(product).fold(1, |count, (sets, number)| count.saturating_mul(sets.range(number).len()))
@@ -208,6 +213,13 @@ impl RuleProducts {
 }
 
 impl RuleRegions {
+    /// Returns the regions as products of one box for each field.
+    pub(super) fn products(&self, schema: &Schema, limits: &ExpansionLimits) -> RuleProducts {
+        let mut products = RuleProducts::new(schema, limits);
+        self.rules.iter().zip(self.regions.iter()).for_each(|(&rule, region)| products.push_region(rule, region));
+        products
+    }
+
     /// Number of bytes on the heap.
     pub(super) fn bytes(&self) -> usize {
         self.regions.bytes() + self.rules.capacity() * size_of::<Match>()

@@ -67,6 +67,15 @@ pub enum Outcome {
         /// Number of lines from which this candidate is built.
         worth: usize,
     },
+    /// It was not built, because it is for rules that every other candidate takes much memory for.
+    ///
+    /// For example, `set_pairs` is not worth its build if a tree of 6 MB serves the rules.
+    SmallWithout {
+        /// Bytes of another candidate.
+        bytes: usize,
+        /// Number of bytes from which this candidate is built.
+        worth: usize,
+    },
     /// Another kind was forced.
     NotAsked,
     /// An earlier kind was chosen.
@@ -115,6 +124,9 @@ impl fmt::Display for Outcome {
             Self::LongBuild { visits } => write!(f, "not taken: unfinished after {visits} region visits"),
             Self::GoodWithout { lines, worth } => {
                 write!(f, "not built: another touches {lines} lines a packet, and it is of use from {worth}")
+            }
+            Self::SmallWithout { bytes, worth } => {
+                write!(f, "not built: another takes {bytes} bytes, and it is of use from {worth}")
             }
             Self::NotAsked => f.write_str("not tried: another was asked for"),
             Self::NotNeeded => f.write_str("not tried: an earlier one fits"),

@@ -202,7 +202,10 @@ impl<'a> Trials<'a> {
     ///
     /// Counting takes at most a [`SHARE`] of `visits`.
     fn good_without(&mut self, kind: Kind, built: &[Built], samples: &[Sample], visits: usize) -> Option<Outcome> {
-        let worth = kind.worth_lines();
+        let (worth, worth_bytes) = (kind.worth_lines(), kind.worth_bytes());
+        if let Some(bytes) = built.iter().map(|built| built.bytes).min().filter(|&bytes| bytes < worth_bytes) {
+            return Some(Outcome::SmallWithout { bytes, worth: worth_bytes });
+        }
         if worth == 0 {
             return None;
         }

@@ -64,7 +64,8 @@ fn the_least_worst_ratio_is_chosen() {
                 continue;
             }
             let is_out = |outcome| {
-                matches!(outcome, Outcome::Outgrown { .. } | Outcome::Refused { .. } | Outcome::GoodWithout { .. })
+                matches!(outcome, Outcome::Outgrown { .. } | Outcome::Refused { .. })
+                    || matches!(outcome, Outcome::GoodWithout { .. } | Outcome::SmallWithout { .. })
             };
             let out = explained.candidates.iter().filter(|of| is_out(of.outcome)).count();
             assert!(timed.len() >= 2 && timed.len() + out == Kind::ALL.len(), "{name}: {explained}");
@@ -219,7 +220,7 @@ fn single_packets_choose_by_their_own_times() {
     let set = of_text(&below("permit src not 198.51.100.0/24", 300));
     let config = Config { calls: Calls::Packets, trial: Some(1 << 23), ..measured() };
     let explained = Engine::build(&set, &config).expect("no budget").explain();
-    let is_left_out = |of: &Candidate| matches!(of.outcome, Outcome::GoodWithout { .. });
+    let is_left_out = |of: &Candidate| matches!(of.outcome, Outcome::GoodWithout { .. } | Outcome::SmallWithout { .. });
     assert!(explained.candidates.iter().all(|of| nanos(of).is_some() != is_left_out(of)), "{explained}");
     check_is_good("single packets", &explained);
 }

@@ -32,6 +32,7 @@ const SECTIONS: &[(&str, &str, Options)] = &[
     ("6. ", "rfc", &[("leaves", "chunks")]),
     ("7. ", "decomposition", &[("plain", "true")]),
     ("8. ", "npf", &[]),
+    ("9. ", "set_pairs", &[]),
 ];
 
 /// Returns the section of the guide whose heading begins so.
@@ -115,7 +116,7 @@ fn trees_of_npf_are_those_of_the_drawing() {
     assert_eq!(depths(2), [(0, 2), (1, 1), (2, 0), (3, 1)]);
 }
 
-/// The sample of section 9 makes this box, which answers the next packets.
+/// The sample of section 10 makes this box, which answers the next packets.
 #[test]
 fn one_sample_makes_the_box_of_the_drawing() {
     let rules = rules();

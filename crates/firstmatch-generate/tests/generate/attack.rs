@@ -186,7 +186,13 @@ fn builds_do_not_explode() {
                 let free = Limits::default();
                 let said = with(Limits { build_bytes: 1, ..free }).expect_err("too little").to_string();
                 let bound: usize = said.split(' ').find_map(|word| word.parse().ok()).expect("the bytes");
-                let (engine, count) = counted(|| with(free).expect("no cap"));
+                let (engine, count) = counted(|| with(free));
+                // Pairs may outgrow the engine's own limit, which ends the build within the bound.
+                if kind == Kind::SetPairs && engine.is_err() {
+                    assert!(count.peak as usize <= bound, "{rules} rules, {name}: {count:?}, {bound} bytes");
+                    continue;
+                }
+                let engine = engine.expect("no cap");
                 let explained = engine.explain();
                 let around = explained.bytes - explained.base.total_bytes();
                 let share = (count.peak as usize - around) as f64 / bound as f64;
@@ -200,6 +206,7 @@ fn builds_do_not_explode() {
                     Kind::TupleMerge => 600,
                     Kind::BitSelect => 4000,
                     Kind::BitVector => 1000,
+                    Kind::SetPairs => 20_000,
                     Kind::Decomposition => 6000,
                     _ => unreachable!("a new kind needs its usual visits here"),
                 };
@@ -213,7 +220,12 @@ fn builds_do_not_explode() {
         }
     }
     // The bound of vectors by field takes every field for one that cuts all rules.
-    let least = |kind: Kind| if kind == Kind::Decomposition { 0.2 } else { 0.3 };
+    // That of pairs takes as many as all classes could have, up to a limit on the tables.
+    let least = |kind: Kind| match kind {
+        Kind::SetPairs => 0.0,
+        Kind::Decomposition => 0.2,
+        _ => 0.3,
+    };
     let is_near = |(&kind, &share): (&Kind, &f64)| share > least(kind);
     assert!(Kind::ALL.iter().zip(&nearest).all(is_near), "{nearest:?} of {:?}", Kind::ALL);
 }
