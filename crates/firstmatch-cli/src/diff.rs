@@ -89,7 +89,7 @@ fn load(args: &DiffArgs, path: &Path) -> anyhow::Result<Option<Loaded>> {
 }
 
 fn lowers(rules: &RuleSet, config: &Config) -> bool {
-    rules.schemas().iter().all(|schema| firstmatch_core::rule::lower(rules, schema, &config.expansion).is_ok())
+    rules.schemas().iter().all(|schema| firstmatch_core::rule::lower_products(rules, schema, &config.expansion).is_ok())
 }
 
 /// Returns the families and the number of fields of a rule set.
@@ -180,13 +180,18 @@ impl Compared<'_> {
         for policy in &self.policies {
             writeln!(out, "{BOLD}{policy}{BOLD:#}")?;
         }
-        let sum = match (pairs.len(), self.found.undecided) {
+        let beyond = self.beyond();
+        for rule in &beyond {
+            writeln!(out, "{BOLD}{rule}{BOLD:#} is undecided: it exceeds the limits on regions")?;
+        }
+        let sum = match (pairs.len(), self.found.undecided + beyond.len()) {
             (0, 0) if self.found.is_none() => "nothing differs, for any packet".to_owned(),
             (0, 0) => "every packet that both classify gets the same verdict; complete".to_owned(),
             (count, 0) => format!("{} of rules differ; complete", counted(count as u64, "pair")),
             (count, undecided) => {
                 let pairs = counted(count as u64, "pair");
-                format!("{pairs} of rules differ; {} undecided (--max-work)", counted(undecided as u64, "question"))
+                let cap = if beyond.is_empty() { " (--max-work)" } else { "" };
+                format!("{pairs} of rules differ; {} undecided{cap}", counted(undecided as u64, "question"))
             }
         };
         writeln!(out, "{BOLD}{} and {}{BOLD:#}: {sum}", self.files[0].name, self.files[1].name)?;
@@ -194,6 +199,15 @@ impl Compared<'_> {
             out.write_all(text)?;
         }
         out.flush()
+    }
+
+    /// Returns the places of the rules that exceed the limits on regions, each once.
+    fn beyond(&self) -> Vec<String> {
+        let rules = self.files.into_iter().zip(&self.found.beyond);
+        let rules = rules.flat_map(|(file, ids)| ids.iter().filter_map(move |&id| Some(file.place(file.rule(id)?))));
+        let mut places: Vec<String> = rules.collect();
+        places.dedup();
+        places
     }
 
     /// Prints packets that one file classifies and that are unknown to the other.
@@ -237,6 +251,7 @@ impl Compared<'_> {
             "one_sided": self.found.one_sided.iter().map(|of| self.one_sided(of)).collect::<Vec<_>>(),
             "policy": self.policies,
             "undecided": self.found.undecided,
+            "beyond_limits": self.beyond(),
             "equal": self.found.is_none(),
             "work": self.found.work,
             "traffic": self.traffic.as_ref().map(|(value, _)| value),

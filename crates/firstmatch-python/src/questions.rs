@@ -137,6 +137,8 @@ fn differences(found: &Differences, sides: &[Known; 2]) -> RecordBatch {
     };
     rows.extend(found.needs_differ.iter().map(|_| undecided("packets that hide a field which only one tests")));
     rows.extend((0..found.undecided).map(|_| undecided("a question that exceeded its limit")));
+    let beyond = found.beyond.iter().flatten();
+    rows.extend(beyond.map(|_| undecided("a rule that exceeds the limits on regions")));
     let line = |side: usize, row: &Row| row.rules[side].and_then(|id| sides[side].get(&id)?.0);
     let verdict = |side: usize, row: &Row| row.verdicts[side].map(|verdict| verdict.to_string());
     batch(vec![

@@ -220,6 +220,9 @@ impl<'a> Checked<'a> {
                 let then = if finding.by.len() == 1 { format!("{causes} gives") } else { then };
                 format!("without this rule nothing changes: {then} all its packets the same verdict, {own}")
             }
+            _ if self.report.beyond.contains(&finding.rule) => {
+                "undecided: this rule exceeds the limits on regions (--max-regions-per-rule, --max-regions)".to_owned()
+            }
             _ => "undecided: the question about this rule exceeds its cap (--max-work, --max-total-work)".to_owned(),
         };
         let stays = "; it must stay, because it makes packets unknown that hide what it tests";

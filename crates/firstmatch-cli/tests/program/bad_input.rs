@@ -79,6 +79,37 @@ fn limits_are_named_by_their_options() {
     }
 }
 
+/// Rules on long lists are decided whatever their regions; one beyond the limits even so is named, the others decided.
+#[test]
+fn questions_go_on_beyond_the_limits_on_regions() {
+    let fixture = Fixture::new("limits-questions");
+    let lists = "permit udp sport { 1, 3, 5 } dport { 1, 3, 5 }\npermit udp sport 3 dport { 1, 5 }\n";
+    let types = "permit icmp icmp_type { 3, 5, 11 } icmp_code { 1, 3, 5 }\n";
+    fixture.write("lists.rules", lists);
+    fixture.write("both.rules", format!("{lists}{types}"));
+    fixture.write("more.rules", format!("{lists}{types}").replace("11 }", "12 }"));
+    let limit = ["--max-regions-per-rule", "8"];
+    let run = |line: &[&str]| fixture.run(&[line, &limit[..]].concat());
+    let (code, out, err) = run(&["check", "lists.rules"]);
+    assert!(code == 1 && out.contains("takes all its packets") && out.contains("complete"), "{out}{err}");
+    let (code, out, err) = run(&["check", "both.rules"]);
+    assert!(code == 1 && out.contains("takes all its packets"), "{out}{err}");
+    assert!(
+        out.contains("both.rules:3") && out.contains("undecided: this rule exceeds the limits on regions"),
+        "{out}"
+    );
+    let (code, out, err) = run(&["diff", "both.rules", "both.rules"]);
+    assert!(code == 0 && out.contains("nothing differs, for any packet"), "{out}{err}");
+    let (code, out, err) = run(&["diff", "both.rules", "more.rules"]);
+    let named = ["both.rules:3 is undecided", "more.rules:3 is undecided", "0 pairs of rules differ"];
+    assert!(code == 1 && named.iter().all(|named| out.contains(named)) && !out.contains("--max-work"), "{out}{err}");
+    let (_, out, err) = run(&["diff", "both.rules", "more.rules", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(value["beyond_limits"], serde_json::json!(["both.rules:3", "more.rules:3"]), "{err}");
+    let (code, out, err) = run(&["prove", "both.rules", "--packets", "20000"]);
+    assert!(code == 0 && out.matches("agrees at").count() > 2 && out.contains("not built: "), "{out}{err}");
+}
+
 /// A limit that refuses an engine is named with what helps.
 #[test]
 fn limits_of_engines_are_named_by_what_raises_them() {

@@ -1,7 +1,10 @@
 //! Questions about the rules of a set.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use super::beyond::{Beyond, expand};
+use super::classes::Classes;
 use super::cover::{Cover, Work, search};
 use super::piece::{Piece, overlap, push_region};
 use super::possible::{Needed, Possible};
@@ -9,7 +12,7 @@ use super::tree::{Among, Tree};
 use crate::error::BuildError;
 use crate::key::KeyBuf;
 use crate::policy::{Fragments, Policy, Verdict};
-use crate::rule::{ExpansionLimits, FieldValues, Rule, RuleSet, lower, tested_fields};
+use crate::rule::{ExpansionLimits, FieldValues, Lowered, Rule, RuleId, RuleSet, lower_products, tested_fields};
 use crate::schema::Schema;
 
 /// Keys that packets may have.
@@ -74,6 +77,7 @@ pub(super) const SHARED: u64 = 1 << 63;
 /// # Invariants
 /// - Every answer is that of brute force (`brute_force_agrees` in `tests/harness/analyze.rs`).
 /// - All rules that are found can be removed together without changing a verdict (same test).
+/// - Both hold over classes, and beside rules beyond the limits (`tests/harness/classes.rs`).
 #[derive(Clone, Debug)]
 pub struct Analysis<'s> {
     /// Rules in order of priority; their places are their ranks.
@@ -102,6 +106,10 @@ pub(super) struct List {
     /// Regions of each rule, by rank.
     pub(super) regions: Vec<Range<usize>>,
     pub(super) possible: Possible,
+    /// Classes whose numbers the regions are over; `None` if they are over values.
+    pub(super) classes: Option<Arc<Classes>>,
+    /// Rules beyond the limits, in order of rank; they have no regions.
+    pub(super) beyond: Vec<Beyond>,
 }
 
 /// Answer for a whole rule.
@@ -115,35 +123,117 @@ pub(super) enum Answer {
 impl<'s> Analysis<'s> {
     /// Lowers the rules of a set and builds the trees that answer questions.
     ///
+    /// If the regions exceed a limit of [`Config::expansion`], or are a million and far more than the rules, values that
+    /// no rule tells apart are taken together. Rules that exceed the limits even so are undecided.
+    ///
     /// # Errors
-    /// If a rule or the set exceeds a limit of [`Config::expansion`].
+    /// If one condition of a rule exceeds a limit, or the sets of a field all together have too many boxes.
     pub fn new(set: &'s RuleSet, policy: &Policy, config: &Config) -> Result<Self, BuildError> {
+        let [one] = Self::together([(set, policy)], config)?;
+        Ok(one)
+    }
+
+    /// Builds analyses that have the same classes.
+    ///
+    /// # Errors
+    /// As [`Analysis::new`].
+    pub(super) fn together<const N: usize>(
+        sets: [(&'s RuleSet, &Policy); N],
+        config: &Config,
+    ) -> Result<[Self; N], BuildError> {
+        let lowered = |(set, _): &(&RuleSet, &Policy)| {
+            set.schemas().iter().map(|schema| lower_products(set, schema, &config.expansion)).collect()
+        };
+        let mut all = sets.iter().map(lowered).collect::<Result<Vec<Vec<Lowered>>, BuildError>>()?;
+        // Schemas of which some rules have too many regions; all rules of these become products.
+        let mut in_classes: Vec<Schema> = Vec::new();
+        for of in all.iter().flatten().filter(|of| of.has_far_more_regions()) {
+            in_classes.extend((!in_classes.contains(of.schema())).then(|| of.schema().clone()));
+        }
+        let mut classes: Vec<Arc<Classes>> = Vec::new();
+        for schema in &in_classes {
+            let own = all.iter_mut().flatten().filter(|of| of.schema() == schema);
+            own.for_each(|of| _ = of.become_products(&config.expansion));
+            let own = all.iter().flatten().filter(|of| of.schema() == schema).filter_map(Lowered::products);
+            classes.push(Arc::new(Classes::of(schema, &own.collect::<Vec<_>>())));
+        }
+        let of_schema = |schema: &Schema| Some(&classes[in_classes.iter().position(|own| own == schema)?]);
+        let mut all = all.into_iter();
+        Ok(sets.map(|(set, policy)| Self::over(set, policy, config, &all.next().unwrap_or_default(), &of_schema)))
+    }
+
+    /// Builds the analysis of lowered rules; `classes` returns the classes of a schema that has some.
+    fn over<'c>(
+        set: &'s RuleSet,
+        policy: &Policy,
+        config: &Config,
+        lowered: &[Lowered],
+        classes: &dyn Fn(&Schema) -> Option<&'c Arc<Classes>>,
+    ) -> Self {
         let rules: Vec<&Rule> = set.iter().collect();
         let mut known: Vec<Verdict> = Vec::new();
         let verdicts: Vec<u64> = rules.iter().map(|rule| bit_of(&mut known, rule.action.into())).collect();
         let mut ranks = vec![0; set.slots()];
         (0..).zip(&rules).for_each(|(rank, rule)| ranks[rule.id.slot()] = rank);
-        let lists = set.schemas().iter().map(|schema| {
-            let lowered = lower(set, schema, &config.expansion)?;
+        let list = |lowered: &Lowered| {
+            let schema = lowered.schema();
+            let classes = classes(schema).cloned();
+            let (mut pieces, mut beyond) = (Vec::new(), Vec::new());
+            let of_regions: Vec<u32> = match (&classes, lowered.products()) {
+                (Some(classes), Some(products)) => {
+                    let all = expand(schema, classes, products, &config.expansion, |rule| ranks[rule.rule.slot()]);
+                    (pieces, beyond) = (all.pieces, all.beyond);
+                    all.ranks
+                }
+                _ => {
+                    pieces.reserve(lowered.regions().len() * schema.words().len());
+                    lowered.regions().iter().for_each(|region| push_region(&mut pieces, &region));
+                    lowered.rules().iter().map(|rule| ranks[rule.rule.slot()]).collect()
+                }
+            };
             let mut regions = vec![0..0; rules.len()];
-            for (rule, range) in lowered.by_rule() {
-                regions[ranks[rule.rule.slot()] as usize] = range;
+            let mut start = 0;
+            for of_rule in of_regions.chunk_by(|one, other| one == other) {
+                regions[of_rule[0] as usize] = start..start + of_rule.len();
+                start += of_rule.len();
             }
-            let mut pieces = Vec::with_capacity(lowered.regions().len() * schema.words().len());
-            lowered.regions().iter().for_each(|region| push_region(&mut pieces, &region));
-            let of_regions = lowered.rules().iter().map(|rule| ranks[rule.rule.slot()]).collect();
             let tree = Tree::build(schema.words().len(), pieces, of_regions, &verdicts);
             let tested = tested_fields(rules.iter().copied(), schema);
             let possible = possible(schema, policy.fragments, config.keys, &tested);
-            Ok(List { schema: schema.clone(), tree, regions, possible })
-        });
-        let lists = lists.collect::<Result<_, BuildError>>()?;
+            List { schema: schema.clone(), tree, regions, possible, classes, beyond }
+        };
+        let lists = lowered.iter().map(list).collect();
         let limits = config.limits;
         let work = Work { done: 0, most: limits.total_work, most_each: limits.work };
         let removed = vec![false; rules.len()];
         let Policy { default, unknown, fragments } = *policy;
         let (keys, random) = (config.keys, SEED);
-        Ok(Self { rules, lists, default, unknown, fragments, keys, verdicts, removed, limits, work, random })
+        Self { rules, lists, default, unknown, fragments, keys, verdicts, removed, limits, work, random }
+    }
+
+    /// Returns the rules beyond the limits: those that no answer is about.
+    ///
+    /// ```
+    /// use firstmatch_core::analyze::{Analysis, Config};
+    ///
+    /// let odd: Vec<String> = (0..50).map(|number| (2 * number).to_string()).collect();
+    /// let text = format!("schema {{\nx 8 mask\ny 8 mask\n}}\npermit x 1/3 y 1/3\ndeny x {{ {0} }} y {{ {0} }}\n", odd.join(", "));
+    /// let file = firstmatch_formats::parse(&text, &firstmatch_formats::Options::default())?;
+    /// let mut config = Config::default();
+    /// config.expansion.regions_per_rule = 1000;
+    /// let analysis = Analysis::new(&file.rules, &file.policy, &config)?;
+    /// // Fields with masks keep their values, so that the second rule has 2,500 regions.
+    /// assert_eq!(analysis.beyond(), [file.rules.iter().nth(1).expect("two rules").id]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn beyond(&self) -> Vec<RuleId> {
+        let is_beyond = |rank: &usize| self.is_beyond(*rank as u32);
+        (0..self.rules.len()).filter(is_beyond).map(|rank| self.rules[rank].id).collect()
+    }
+
+    /// Whether a rule is beyond the limits in some list.
+    pub(super) fn is_beyond(&self, rank: u32) -> bool {
+        self.lists.iter().any(|list| list.beyond.iter().any(|of| of.rank == rank))
     }
 
     /// Whether a packet may have these values, as far as the fields' sources tell.
@@ -192,7 +282,8 @@ impl<'s> Analysis<'s> {
             None => {
                 let tree = Tree::build(schema.words().len(), Vec::new(), Vec::new(), &self.verdicts);
                 let (regions, possible) = (vec![0..0; self.rules.len()], Possible::new(schema, None));
-                List { schema: schema.clone(), tree, regions, possible }
+                let (classes, beyond) = (None, Vec::new());
+                List { schema: schema.clone(), tree, regions, possible, classes, beyond }
             }
         };
         self.lists = schemas.iter().map(of).collect();
@@ -212,8 +303,7 @@ impl<'s> Analysis<'s> {
         let points = self.points(list, of);
         let mut work = self.work;
         let among = Among { without, ..self.among(0, below) };
-        let List { tree, possible, .. } = &self.lists[list];
-        let answer = cover(of, points, possible, &[(tree, among)], &mut work);
+        let answer = cover(of, points, &self.lists[list].possible, &[(&self.lists[list], among)], &mut work);
         self.work = work;
         answer
     }
@@ -245,8 +335,27 @@ impl<'s> Analysis<'s> {
 
     /// Returns the packet of a key.
     pub(super) fn values(&self, list: usize, key: &[u32]) -> FieldValues {
-        let schema = &self.lists[list].schema;
-        FieldValues { family: schema.family(), values: schema.values(key) }
+        let List { schema, classes, .. } = &self.lists[list];
+        let values = classes.as_ref().map(|classes| classes.values(key, || 0));
+        FieldValues { family: schema.family(), values: schema.values(values.as_deref().unwrap_or(key)) }
+    }
+}
+
+impl List {
+    /// Whether a key lies in a rule of `among` that is beyond the limits.
+    fn is_beyond(&self, key: &[u32], among: Among<'_>) -> bool {
+        self.beyond.iter().any(|of| among.takes(of.rank) && of.contains(key))
+    }
+
+    /// Returns the ranks in `among` of rules beyond the limits that may share a key with a box.
+    pub(super) fn beyond_at(&self, of: &[Piece], among: Among<'_>) -> impl Iterator<Item = u32> {
+        self.beyond.iter().filter(move |own| among.takes(own.rank) && own.overlaps(of)).map(|own| own.rank)
+    }
+
+    /// Returns the least rank in `among` with the key, of rules beyond the limits, too.
+    pub(super) fn first(&self, key: &[u32], among: Among<'_>) -> Option<u32> {
+        let own = self.beyond.iter().find(|of| among.takes(of.rank) && of.contains(key)).map(|of| of.rank);
+        self.tree.first(key, among).into_iter().chain(own).min()
     }
 }
 
@@ -275,25 +384,27 @@ fn bit_of(known: &mut Vec<Verdict>, verdict: Verdict) -> u64 {
 }
 
 /// Searches for a possible packet of a box that no rule of `lists` matches, and tries `points` first.
+///
+/// A packet that the search finds may match a rule beyond the limits. Then the question is undecided.
 pub(super) fn cover(
     of: &[Piece],
     points: [Vec<u32>; 4],
     possible: &Possible,
-    lists: &[(&Tree, Among<'_>)],
+    lists: &[(&List, Among<'_>)],
     work: &mut Work,
 ) -> Cover {
     for (index, point) in points.into_iter().enumerate() {
-        if possible.is_possible(&point) && lists.iter().all(|(tree, among)| tree.first(&point, *among).is_none()) {
+        if possible.is_possible(&point) && lists.iter().all(|(list, among)| list.first(&point, *among).is_none()) {
             return Cover::Free(point);
         }
         // Most covered boxes lie in one region.
-        let is_held = || lists.iter().any(|(tree, among)| tree.holder(of, *among).is_some());
+        let is_held = || lists.iter().any(|(list, among)| list.tree.holder(of, *among).is_some());
         if index == 0 && (is_held() || possible.is_impossible(of)) {
             return Cover::Covered;
         }
     }
     let mut entries = Vec::new();
-    for (tree, among) in lists {
+    for (List { tree, .. }, among) in lists {
         tree.overlaps(of, *among, |region| {
             entries.extend_from_slice(tree.region(region));
             false
@@ -302,5 +413,8 @@ pub(super) fn cover(
     let impossible = possible.boxes.chunks_exact(of.len()).filter(|impossible| overlap(impossible, of));
     impossible.for_each(|impossible| entries.extend_from_slice(impossible));
     work.done += (entries.len() / of.len().max(1)) as u64;
-    search(of, &entries, work)
+    match search(of, &entries, work) {
+        Cover::Free(key) if lists.iter().any(|(list, among)| list.is_beyond(&key, *among)) => Cover::Undecided,
+        answer => answer,
+    }
 }

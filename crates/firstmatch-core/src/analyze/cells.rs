@@ -1,7 +1,8 @@
 //! Packets for every cell of the rules: the bounds of all regions divide each word into classes that no rule tells
-//! apart, and a cell is one class for each word.
+//! apart, and a cell is one class for each word. Where values are numbered by classes already, each number is one.
 
 use super::analysis::{Analysis, SEED};
+use super::beyond::Beyond;
 use super::piece::{Piece, and};
 use crate::rule::RuleId;
 
@@ -22,7 +23,7 @@ impl Analysis<'_> {
     ///
     /// If there are at most `most` cells and no masks, each cell has one key. Otherwise the keys are the corners of all
     /// regions with their neighbours, the corners of overlaps, and keys of cells drawn at random, as far as `most`
-    /// allows. The tree of boxes finds the rule. A key may be one that no packet has, but it can always be a row. Every
+    /// allows. Where values are numbered by classes, a key has any value of each class. The tree of boxes finds the rule. A key may be one that no packet has, but it can always be a row. Every
     /// call draws the same keys.
     ///
     /// # Panics
@@ -34,10 +35,21 @@ impl Analysis<'_> {
         let mut packets = 0;
         let count = self.rules.len() as u32;
         let mut take = |of: &Self, key: &[u32]| {
-            if packets < most && of.lists[schema].possible.is_row(key) {
+            let list = &of.lists[schema];
+            if packets < most && list.possible.is_row(key) {
                 packets += 1;
-                let first = of.lists[schema].tree.first(key, of.among(0, count));
-                f(key, first.map(|rank| of.rules[rank as usize].id));
+                let first = list.first(key, of.among(0, count)).map(|rank| of.rules[rank as usize].id);
+                match &list.classes {
+                    None => f(key, first),
+                    Some(classes) => {
+                        let mut random = packets;
+                        let values = classes.values(key, || {
+                            random = random.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                            random >> 32
+                        });
+                        f(&values, first);
+                    }
+                }
             }
         };
         if cells <= most as f64 && !has_masks {
@@ -85,6 +97,13 @@ impl Analysis<'_> {
                     class.extend((piece.hi < word.max).then(|| piece.hi + 1));
                     has_masks |= piece.mask != 0;
                 }
+            }
+        }
+        for (words, part) in list.beyond.iter().flat_map(Beyond::parts) {
+            for (word, piece) in words.zip(part) {
+                classes[word].push(piece.lo);
+                classes[word].extend((piece.hi < list.schema.words()[word].max).then(|| piece.hi + 1));
+                has_masks |= piece.mask != 0;
             }
         }
         for class in &mut classes {

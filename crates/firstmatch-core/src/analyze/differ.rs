@@ -3,11 +3,11 @@
 //! A packet whose first matches are both common rules gets the same verdict, because common rules stand in the same
 //! order. So only rules that are not common, and the defaults, are compared with the rules of the other set.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::align::align;
-use super::analysis::{Analysis, Config, KeySpace, cover};
+use super::analysis::{Analysis, Config, KeySpace, List, cover};
 use super::cover::Cover;
 use super::hidden::{self, Hiding};
 use super::leftover::{leftover, merge};
@@ -33,7 +33,8 @@ pub struct Difference {
     /// They do not overlap, and each holds some of these packets. Together they hold just these packets, and perhaps keys
     /// that no packet has.
     pub regions: Vec<(usize, Regions)>,
-    /// Whether there are more regions than [`Config::regions`], so that none are returned.
+    /// Whether there are more regions than [`Config::regions`], or a question about them was not decided, so that none
+    /// are returned.
     pub has_more_regions: bool,
 }
 
@@ -77,6 +78,9 @@ pub struct Differences {
     pub needs_differ: Vec<usize>,
     /// Number of questions that a cap ended, so that there may be more pairs.
     pub undecided: usize,
+    /// Rules of each set [beyond the limits](Analysis::beyond) that have no equal in the other, so that no question
+    /// about them is decided.
+    pub beyond: [Vec<RuleId>; 2],
     /// Regions that all questions looked at.
     pub work: u64,
 }
@@ -89,6 +93,7 @@ impl Differences {
             && self.unknown.is_none()
             && self.needs_differ.is_empty()
             && self.undecided == 0
+            && self.beyond.iter().all(Vec::is_empty)
     }
 }
 
@@ -99,7 +104,7 @@ impl Differences {
 /// of an address family if the other set has no schema of it.
 ///
 /// # Errors
-/// If a rule or a set exceeds a limit of [`Config::expansion`].
+/// As [`Analysis::new`].
 ///
 /// # Panics
 /// If [`comparable`] says that the sets cannot be compared. Sets over [`KeySpace::Any`] must have the same schemas.
@@ -125,7 +130,7 @@ pub fn diff(
     assert!(is_same || config.keys != KeySpace::Any && comparable(before.0, after.0), "the sets can be compared");
     let mut schemas = before.0.schemas().to_vec();
     schemas.extend(after.0.schemas().iter().filter(|schema| !before.0.schemas().contains(schema)).cloned());
-    let mut sides = [Analysis::new(before.0, before.1, config)?, Analysis::new(after.0, after.1, config)?];
+    let mut sides = Analysis::together([before, after], config)?;
     let has = [before.0, after.0].map(|set| schemas.iter().map(|own| set.schemas().contains(own)).collect::<Vec<_>>());
     sides.iter_mut().for_each(|side| side.arrange(&schemas));
     let shared = |list: usize| has.iter().all(|has| has[list]);
@@ -134,7 +139,9 @@ pub fn diff(
     let common = align(&one, &other);
     let (most, most_regions) = (config.limits.pairs, config.regions);
     let (pairs, one_sided, needs_differ) = (BTreeMap::new(), Vec::new(), Vec::new());
-    let mut differ = Differ { sides, common, pairs, one_sided, needs_differ, undecided: 0, most, most_regions };
+    let (undecided, unknown_in_part) = (0, BTreeSet::new());
+    let mut differ =
+        Differ { sides, common, pairs, one_sided, needs_differ, undecided, unknown_in_part, most, most_regions };
     for (list, _) in schemas.iter().enumerate() {
         match has.iter().position(|has| !has[list]) {
             Some(lacking) => differ.ask_family(list, 1 - lacking),
@@ -147,13 +154,16 @@ pub fn diff(
     let work = differ.sides.iter().map(|side| side.work.done).sum();
     let unknown = [before.1.unknown, after.1.unknown];
     let unknown = (config.keys != KeySpace::Any && unknown[0] != unknown[1]).then_some(unknown);
-    let Differ { pairs, one_sided, needs_differ, undecided, .. } = differ;
-    let pairs = pairs.into_values().map(|(mut pair, boxes)| {
-        pair.has_more_regions = boxes.len() > most_regions;
-        pair.regions = regions(boxes, most_regions);
+    let beyond = [0, 1].map(|side| differ.beyond(side));
+    let Differ { pairs, one_sided, needs_differ, undecided, unknown_in_part, .. } = differ;
+    let pairs = pairs.into_iter().map(|(ranks, (mut pair, boxes))| {
+        pair.has_more_regions = boxes.len() > most_regions || most_regions > 0 && unknown_in_part.contains(&ranks);
+        if !pair.has_more_regions {
+            pair.regions = regions(boxes, most_regions);
+        }
         pair
     });
-    Ok(Differences { schemas, pairs: pairs.collect(), one_sided, unknown, needs_differ, undecided, work })
+    Ok(Differences { schemas, pairs: pairs.collect(), one_sided, unknown, needs_differ, undecided, beyond, work })
 }
 
 /// Whether [`diff`] can compare two sets: both are of packets of IP, with the same fields for each shared address family,
@@ -184,7 +194,11 @@ fn keys(side: &Analysis<'_>, lists: &[usize]) -> Vec<u64> {
     let key = |rank: usize| {
         let mut hasher = DefaultHasher::new();
         side.verdict(rank as u32).hash(&mut hasher);
-        lists.iter().for_each(|&list| side.boxes(list, rank as u32).hash(&mut hasher));
+        for &list in lists {
+            side.boxes(list, rank as u32).hash(&mut hasher);
+            let beyond = side.lists[list].beyond.iter().filter(|of| of.rank == rank as u32);
+            beyond.for_each(|of| of.parts().for_each(|part| part.hash(&mut hasher)));
+        }
         hasher.finish()
     };
     (0..side.rules.len()).map(key).collect()
@@ -202,6 +216,8 @@ struct Differ<'s> {
     one_sided: Vec<OneSided>,
     needs_differ: Vec<usize>,
     undecided: usize,
+    /// Pairs of which some packets were not decided, so that their regions are not all known.
+    unknown_in_part: BTreeSet<[u32; 2]>,
     /// Maximum number of rules of the other set that one rule is compared with.
     most: usize,
     most_regions: usize,
@@ -277,6 +293,13 @@ impl Differ<'_> {
         }
     }
 
+    /// Returns the rules of a set that are beyond the limits and not common.
+    fn beyond(&self, side: usize) -> Vec<RuleId> {
+        let of = &self.sides[side];
+        let is_asked = |rank: &usize| !self.common[side][*rank] && of.is_beyond(*rank as u32);
+        (0..of.rules.len()).filter(is_asked).map(|rank| of.rules[rank].id).collect()
+    }
+
     fn compare(&mut self, list: usize) {
         for side in 0..2 {
             for rank in 0..self.count(side) {
@@ -315,6 +338,11 @@ impl Differ<'_> {
         ranks.sort_unstable();
         ranks.dedup();
         let own = self.verdict(side, rank);
+        let below = holder.map_or(count, |holder| holder + 1);
+        let mut theirs = self.sides[other].lists[list].beyond_at(of, self.sides[other].among(0, below));
+        let is_undecided = theirs.any(|theirs| self.verdict(other, theirs) != own);
+        drop(theirs);
+        self.undecided += usize::from(is_undecided);
         let pair = |theirs: u32| if side == 0 { [rank, theirs] } else { [theirs, rank] };
         for theirs in ranks {
             // Two rules that are not common are compared once.
@@ -344,12 +372,15 @@ impl Differ<'_> {
         }
         let points = self.sides[0].points(list, of);
         let mut work = self.sides[0].work;
-        let prefix = |side: usize| (&self.sides[side].lists[list].tree, self.sides[side].among(0, ranks[side]));
+        let prefix = |side: usize| (&self.sides[side].lists[list], self.sides[side].among(0, ranks[side]));
         let answer = cover(of, points, &self.sides[0].lists[list].possible, &[prefix(0), prefix(1)], &mut work);
         self.sides[0].work = work;
         match answer {
             Cover::Covered => {}
-            Cover::Undecided => self.undecided += 1,
+            Cover::Undecided => {
+                self.undecided += 1;
+                self.unknown_in_part.insert(ranks);
+            }
             Cover::Free(mut key) => {
                 self.sides[0].lists[list].possible.settle(&mut key, of);
                 let rule = |side: usize| self.sides[side].rules.get(ranks[side] as usize).map(|rule| rule.id);
@@ -367,8 +398,10 @@ impl Differ<'_> {
     /// Adds the part of a box that earlier rules leave to the regions of a pair, up to one more than the maximum.
     fn add_regions(&mut self, list: usize, of: &[Piece], ranks: [u32; 2]) {
         let mut entries = Vec::new();
+        let mut meets_beyond = false;
         for (side, &rank) in self.sides.iter().zip(&ranks) {
-            let tree = &side.lists[list].tree;
+            let List { tree, .. } = &side.lists[list];
+            meets_beyond |= side.lists[list].beyond_at(of, side.among(0, rank)).next().is_some();
             tree.overlaps(of, side.among(0, rank), |region| {
                 entries.extend_from_slice(tree.region(region));
                 false
@@ -377,12 +410,16 @@ impl Differ<'_> {
         let possible = &self.sides[0].lists[list].possible;
         let Some((_, boxes)) = self.pairs.get_mut(&ranks) else { return };
         let most = self.most_regions + 1;
-        match leftover(of, &entries, most) {
-            Some(mut left) => {
-                let work = &mut self.sides[0].work;
-                left.retain(|of| !possible.is_empty(of, work));
-                boxes.extend(left.into_iter().map(|of| (list, of)));
-            }
+        let mut work = self.sides[0].work;
+        let left = leftover(of, &entries, most).filter(|_| !meets_beyond).and_then(|mut left| {
+            left.retain(|of| !possible.is_empty(of, &mut work));
+            let Some(classes) = &self.sides[0].lists[list].classes else { return Some(left) };
+            let values = left.iter().map(|of| classes.value_boxes(of, most)).collect::<Option<Vec<_>>>()?;
+            Some(values.concat())
+        });
+        self.sides[0].work = work;
+        match left {
+            Some(left) => boxes.extend(left.into_iter().map(|of| (list, of))),
             None => boxes.resize(most, (list, of.to_vec())),
         }
         boxes.truncate(most);

@@ -25,7 +25,7 @@ pub enum Kind {
     Redundant,
     /// An earlier rule takes packets that the rule would decide otherwise; [`Analysis::overlaps`] looks for these.
     Overlap,
-    /// A cap ended a question about the rule.
+    /// A cap ended a question about the rule, or the rule is [beyond the limits](Analysis::beyond).
     Undecided,
 }
 
@@ -61,7 +61,7 @@ pub struct Finding {
     /// For a redundant rule they are the later rules that take a whole box of it; without any, the default verdict or
     /// several rules do.
     pub by: Vec<RuleId>,
-    /// Packet of the rule, unless it is unmatchable.
+    /// Packet of the rule, unless it is unmatchable or beyond the limits.
     ///
     /// A rule in `by` decides it if the finding is that the rule never decides. Otherwise the rule itself does, unless a
     /// cap ended the search.
@@ -84,6 +84,10 @@ pub struct Report {
     pub work: u64,
     /// Number of questions that a cap ended, beside those with a finding.
     pub undecided: usize,
+    /// Rules [beyond the limits](Analysis::beyond).
+    ///
+    /// Each has the finding [`Kind::Undecided`], unless packets of the other family show that it is needed.
+    pub beyond: Vec<RuleId>,
 }
 
 impl Report {
@@ -110,8 +114,8 @@ impl Analysis<'_> {
                 for (finding, &stays) in found.iter_mut().zip(&stays) {
                     finding.iter_mut().for_each(|finding| finding.must_stay = stays);
                 }
-                let (rules, work) = (self.rules.len(), self.work.done);
-                return Report { findings: found.into_iter().flatten().collect(), rules, work, undecided: 0 };
+                let (rules, work, beyond) = (self.rules.len(), self.work.done, self.beyond());
+                return Report { findings: found.into_iter().flatten().collect(), rules, work, undecided: 0, beyond };
             }
         }
     }
@@ -227,7 +231,7 @@ impl Analysis<'_> {
 
     /// Returns the finding that a rule never decides, or cannot be decided about.
     fn shadowed(&mut self, rank: u32) -> Option<Finding> {
-        let mut is_undecided = false;
+        let mut is_undecided = self.is_beyond(rank);
         for list in 0..self.lists.len() {
             for of in self.boxes(list, rank) {
                 match self.cover(list, &of, rank, None) {
@@ -337,7 +341,8 @@ impl Analysis<'_> {
     /// Returns whether every packet of a rule gets the same verdict without it, and the later rules that then match
     /// first.
     fn redundant(&mut self, rank: u32) -> (Answer, Vec<u32>) {
-        let (mut answer, mut by) = (Answer::Yes, Vec::new());
+        let start = if self.is_beyond(rank) { Answer::Undecided } else { Answer::Yes };
+        let (mut answer, mut by) = (start, Vec::new());
         for list in 0..self.lists.len() {
             for of in self.boxes(list, rank) {
                 match self.redundant_box(list, &of, rank, &mut by) {
@@ -394,6 +399,10 @@ impl Analysis<'_> {
                     Cover::Undecided => answer = Answer::Undecided,
                 }
             }
+        }
+        let among = Among { of: of_others, ..self.among(rank + 1, below) };
+        if self.lists[list].beyond_at(of, among).any(|other| self.verdict(other) != own) {
+            answer = Answer::Undecided;
         }
         let verdict = end.map_or(self.default, |end| self.verdict(end));
         if verdict != own {

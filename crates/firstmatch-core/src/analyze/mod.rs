@@ -36,10 +36,15 @@
 //! # Cost
 //! Questions go to a tree of boxes, built in O(n log n). Hardly any question of usual rules needs a search; deciding
 //! the others is NP-hard, so that their work is capped. All caps are counts, so that a run can be repeated.
+//!
+//! Rules with more regions than [`Config::expansion`] allows, or far more regions than rules, are analysed over classes:
+//! values of a field that no rule tells apart have one number. A rule that exceeds the limits even so is undecided.
 
 mod align;
 mod analysis;
+mod beyond;
 mod cells;
+mod classes;
 mod cover;
 mod covered;
 mod differ;

@@ -78,6 +78,7 @@ impl Analysis<'_> {
             if own == verdict || rank < count && self.removed[rank as usize] {
                 continue;
             }
+            is_undecided |= self.lists[list].beyond.iter().any(|of| of.rank == rank && of.overlaps(all));
             let boxes = if rank < count { self.boxes(list, rank) } else { vec![all.to_vec()] };
             for of in boxes.iter().filter_map(|of| and(of, all)) {
                 match self.cover(list, &of, rank, None) {

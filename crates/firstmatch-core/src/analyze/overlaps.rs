@@ -28,7 +28,7 @@ pub struct Overlapping {
     pub pairs: Vec<OverlapPair>,
     /// Whether there are more pairs than were asked for.
     pub has_more: bool,
-    /// Number of questions that a cap ended.
+    /// Number of questions that a cap ended, or about rules [beyond the limits](Analysis::beyond).
     pub undecided: usize,
 }
 
@@ -66,8 +66,11 @@ impl Analysis<'_> {
         for later in 0..self.rules.len() as u32 {
             // Packets by the rank of the earlier rule.
             let mut pairs: BTreeMap<u32, FieldValues> = BTreeMap::new();
+            found.undecided += usize::from(self.is_beyond(later));
             for list in 0..self.lists.len() {
                 for of in self.boxes(list, later) {
+                    let earlier = self.lists[list].beyond_at(&of, self.among(0, later));
+                    found.undecided += earlier.filter(|&other| self.verdict(other) != self.verdict(later)).count();
                     let Some(ranks) = self.before(list, &of, later) else {
                         found.undecided += 1;
                         continue;

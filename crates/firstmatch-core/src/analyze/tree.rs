@@ -60,7 +60,7 @@ impl Among<'_> {
         node.least < self.below && node.most >= self.from && node.verdicts & self.of != 0
     }
 
-    fn takes(&self, rank: u32) -> bool {
+    pub(super) fn takes(&self, rank: u32) -> bool {
         (self.from..self.below).contains(&rank)
             && self.without != Some(rank)
             && !self.removed[rank as usize]

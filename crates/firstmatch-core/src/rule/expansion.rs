@@ -69,12 +69,12 @@ const SPLIT: &str = "split the rule or raise the limit";
 
 impl ExpansionLimits {
     /// Largest number of regions of one rule, at most as many as engines can number.
-    pub(super) fn most_per_rule(&self) -> usize {
+    pub(crate) fn most_per_rule(&self) -> usize {
         self.regions_per_rule.min(MOST_REGIONS)
     }
 
     /// Largest number of regions of one set, at most as many as engines can number.
-    pub(super) fn most_per_set(&self) -> usize {
+    pub(crate) fn most_per_set(&self) -> usize {
         self.regions_per_set.min(MOST_REGIONS)
     }
 

@@ -160,7 +160,7 @@ impl Lowered {
     }
 
     /// Turns regions into products, unless the rules are products already.
-    pub(super) fn become_products(&mut self, limits: &ExpansionLimits) -> &mut RuleProducts {
+    pub(crate) fn become_products(&mut self, limits: &ExpansionLimits) -> &mut RuleProducts {
         if let LoweredRules::Regions(all) = &self.rules {
             self.rules = LoweredRules::Products(Box::new(all.products(&self.schema, limits)));
         }

@@ -9,7 +9,7 @@ use firstmatch_core::rule::{FieldValues, Rule, RuleSet, first_match};
 use firstmatch_formats::{Options, RuleFile};
 use firstmatch_testkit::rng::Rng;
 
-fn parse(text: &str) -> RuleFile {
+pub(crate) fn parse(text: &str) -> RuleFile {
     firstmatch_formats::parse(text, &Options::default()).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
@@ -123,7 +123,7 @@ fn rounds() -> usize {
 }
 
 /// Returns all packets of a schema of small fields.
-fn packets(rules: &RuleSet) -> Vec<FieldValues> {
+pub(crate) fn packets(rules: &RuleSet) -> Vec<FieldValues> {
     let mut all = vec![Vec::new()];
     for field in rules.schemas()[0].fields() {
         let values = (0..=field.max()).map(Some).chain(field.is_optional().then_some(None));
@@ -134,7 +134,7 @@ fn packets(rules: &RuleSet) -> Vec<FieldValues> {
 }
 
 /// Verdict on a packet by some of the rules.
-fn verdict(rules: &[&Rule], set: &RuleSet, default: Verdict, packet: &FieldValues) -> Verdict {
+pub(crate) fn verdict(rules: &[&Rule], set: &RuleSet, default: Verdict, packet: &FieldValues) -> Verdict {
     let found = rules.iter().find(|rule| rule.matches(&set.schemas()[0], packet));
     found.map_or(default, |rule| rule.action.into())
 }
@@ -297,7 +297,7 @@ fn differences(one: &str, other: &str) -> Vec<([u32; 2], FieldValues)> {
 }
 
 /// Panics unless the regions of a pair hold, each once, just the packets whose first matches are the two rules.
-fn states_regions(one: &RuleFile, other: &RuleFile, pair: &Difference) {
+pub(crate) fn states_regions(one: &RuleFile, other: &RuleFile, pair: &Difference) {
     let schemas = one.rules.schemas();
     let holders = |packet: &FieldValues| {
         let schema = schemas.iter().position(|schema| schema.family() == packet.family).expect("its schema");

@@ -26,6 +26,7 @@ mod bounds;
 mod cache;
 mod caps;
 mod choice;
+mod classes;
 mod corpus;
 mod differential;
 mod due;
