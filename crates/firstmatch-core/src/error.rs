@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-use crate::rule::id::{Priority, RuleId};
+use crate::rule::id::{Priority, RuleId, SetId};
 
 /// Fault or warning in a text, with its position.
 ///
@@ -254,6 +254,9 @@ enum UpdateErrorKind {
     PriorityTaken(Priority),
     BadRule(String),
     OtherFields,
+    NoSet(SetId),
+    BadMember(String),
+    SetLimit { what: &'static str, most: usize },
     Full,
     Words { given: usize, wanted: usize },
     BadRegion(String),
@@ -284,6 +287,18 @@ impl UpdateError {
 
     pub(crate) fn other_fields() -> Self {
         Self { kind: UpdateErrorKind::OtherFields }
+    }
+
+    pub(crate) fn no_set(id: SetId) -> Self {
+        Self { kind: UpdateErrorKind::NoSet(id) }
+    }
+
+    pub(crate) fn bad_member(what: String) -> Self {
+        Self { kind: UpdateErrorKind::BadMember(what) }
+    }
+
+    pub(crate) fn set_limit(what: &'static str, most: usize) -> Self {
+        Self { kind: UpdateErrorKind::SetLimit { what, most } }
     }
 
     pub(crate) fn full() -> Self {
@@ -364,7 +379,7 @@ impl UpdateError {
     /// [`live::Limits`](crate::live::Limits).
     pub fn budget_exceeded(&self) -> bool {
         match &self.kind {
-            UpdateErrorKind::Bytes { .. } => true,
+            UpdateErrorKind::Bytes { .. } | UpdateErrorKind::SetLimit { .. } => true,
             UpdateErrorKind::Lowering(error) => error.budget_exceeded(),
             _ => false,
         }
@@ -382,6 +397,9 @@ impl fmt::Display for UpdateError {
                 "the conditions of the rule are bound to other fields than those of this set: bind them by name \
                  (`RuleSet::bind`), or read the text of the rule for this set (`parse_rule` of firstmatch-formats)",
             ),
+            UpdateErrorKind::NoSet(id) => write!(f, "there is no live set of number {}", id.index()),
+            UpdateErrorKind::BadMember(what) => f.write_str(what),
+            UpdateErrorKind::SetLimit { what, most } => write!(f, "live sets would have more than {most} {what}"),
             UpdateErrorKind::Full => f.write_str("there is no slot left"),
             UpdateErrorKind::Words { given, wanted } => {
                 write!(f, "the regions have {given} words, the engine {wanted}")

@@ -240,6 +240,13 @@ impl Schema {
         &self.0.fields
     }
 
+    /// Whether a field has an address of the schema's family in every packet, as live sets need.
+    pub fn has_addresses(&self, field: usize) -> bool {
+        let of = &self.fields()[field];
+        let bits = self.family().map(|family| if family == Family::Ipv4 { 32 } else { 128 });
+        matches!(of.source(), Some(Source::Src | Source::Dst)) && bits == Some(of.width()) && !of.is_optional()
+    }
+
     /// Returns the index of the field of this name.
     pub fn index_of(&self, name: &str) -> Option<usize> {
         self.0.fields.iter().position(|f| &*f.name == name)

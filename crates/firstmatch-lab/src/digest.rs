@@ -126,6 +126,7 @@ fn write_rule(rules: &RuleSet, rule: &Rule, out: &mut dyn Write) -> fmt::Result 
                 Test::Range { lo, hi } => write!(out, "{lo:x}-{hi:x}")?,
                 Test::Mask { value, mask } => write!(out, "{value:x}&{mask:x}")?,
                 Test::Absent => write!(out, "absent")?,
+                Test::Set(id) => write!(out, "set {}", id.index())?,
             }
         }
     }

@@ -65,8 +65,8 @@ fn condition_corners(condition: ConditionRef<'_>, schema: &Schema, field: &Field
             out.extend(around.into_iter().flatten().filter(|&v| v <= max).map(Some));
         };
         match test {
-            // Absent is tried for every optional field.
-            Test::Absent => {}
+            // Absent is tried for every optional field. The members of a live set are those of the rule set.
+            Test::Absent | Test::Set(_) => {}
             Test::Value(value) => interval(value, value),
             Test::Range { lo, hi } => interval(lo, hi),
             Test::Prefix { value, len } => interval(value, value | max.checked_shr(len).unwrap_or(0)),

@@ -174,7 +174,7 @@ fn breadth(schema: &Schema, rule: &RuleSpec) -> usize {
 
 fn test_breadth(test: Test, width: u32) -> u32 {
     match test {
-        Test::Value(_) | Test::Absent => 0,
+        Test::Value(_) | Test::Absent | Test::Set(_) => 0,
         Test::Prefix { len, .. } => width - len,
         Test::Range { lo, hi } => 128 - (hi - lo).leading_zeros(),
         Test::Mask { mask, .. } => width - mask.count_ones(),

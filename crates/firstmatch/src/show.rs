@@ -297,6 +297,7 @@ pub fn test(test: Test, of: Option<Family>, field: &Field) -> String {
     };
     match test {
         Test::Absent => "absent".to_owned(),
+        Test::Set(id) => format!("live set {}", id.index()),
         Test::Prefix { len: 0, .. } => "any".to_owned(),
         Test::Prefix { value, len } if is_address || field.kind() == Kind::Prefix => format!("{}/{len}", show(value)),
         // Behind other numbers, `/` takes a mask.

@@ -236,7 +236,7 @@ pub(super) fn range(test: Test, width: u32) -> Option<(u128, u128)> {
         Test::Prefix { value, len } => Some((value, value | max.checked_shr(len).unwrap_or(0))),
         Test::Range { lo, hi } => Some((lo, hi)),
         Test::Mask { value, mask } => Some((value, value | (max & !mask))),
-        Test::Absent => None,
+        Test::Absent | Test::Set(_) => None,
     }
 }
 
@@ -257,6 +257,7 @@ fn implies(inner: ConditionRef<'_>, outer: ConditionRef<'_>, family: Option<Fami
             let mut values = out_tests.clone().filter(|one| *one != Test::Absent);
             values.all(|one| in_tests.clone().any(|of| within(one, of)))
         }
+        (false, true) if outer.tests_live_sets() => false,
         (false, true) => in_tests.clone().all(|one| {
             let Some((lo, hi)) = range(one, width) else { return false };
             out_tests.clone().filter_map(|of| range(of, width)).all(|(from, to)| hi < from || to < lo)
@@ -275,7 +276,7 @@ fn is_any(test: Test, width: u32) -> bool {
 
 /// Whether every value that passes `one` passes `of`; it may miss this, but is never wrongly true.
 pub(super) fn is_within(one: Test, of: Test, width: u32) -> bool {
-    let Some((lo, hi)) = range(one, width) else { return of == Test::Absent };
+    let Some((lo, hi)) = range(one, width) else { return one == of };
     match (one, of) {
         (Test::Mask { value, mask }, Test::Mask { value: outer, mask: of }) => mask & of == of && value & of == outer,
         (_, Test::Mask { .. }) => lo == hi && of.passes(lo, width),
@@ -295,6 +296,7 @@ fn hash_of(condition: ConditionRef<'_>, family: Option<Family>) -> u64 {
             Test::Range { lo, hi } => (2, lo, hi),
             Test::Mask { value, mask } => (3, value, mask),
             Test::Absent => (4, 0, 0),
+            Test::Set(id) => (5, id.index() as u128, 0),
         };
         [form, a as u64, (a >> 64) as u64, b as u64, (b >> 64) as u64].into_iter().fold(hash, mix)
     })

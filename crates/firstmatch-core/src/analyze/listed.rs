@@ -82,7 +82,7 @@ fn held_in_all<'s>(
 
 /// Returns the tests that the others hold, by their indices, each with one that holds it alone.
 fn held(tests: &[(usize, Test)], width: u32) -> Vec<(usize, Option<usize>)> {
-    let is_plain = |test: Test| !matches!(test, Test::Mask { .. } | Test::Absent);
+    let is_plain = |test: Test| !matches!(test, Test::Mask { .. } | Test::Absent | Test::Set(_));
     if !tests.iter().all(|&(_, test)| is_plain(test)) {
         return held_by_one(tests, width);
     }

@@ -7,6 +7,7 @@ use super::config::Config;
 use super::facts::Shared;
 use super::front::{Front, FrontEngine};
 use super::left_right::ARC;
+use super::sets::SetRules;
 use super::snapshot::{Built, Part, State};
 use crate::engine::budget::Budget;
 use crate::engine::entry::Settings;
@@ -41,7 +42,7 @@ pub(super) fn build(
         new_part(set, config, &mut reserved, before.as_ref())
     });
     let parts = parts.collect::<Result<_, _>>()?;
-    Ok(State { generation: 0, epoch: 0, parts, attached })
+    Ok(State { generation: 0, epoch: 0, parts, attached, sets: SetRules::default() })
 }
 
 /// Builds the part of one schema; `reserved` bytes of the budget are already taken.

@@ -8,12 +8,14 @@ use super::build::build;
 use super::config::Config;
 use super::facts::{Shared, publish_facts};
 use super::left_right::{ARC, Busy};
-use super::log::{Changes, Log, changed};
+use super::log::{Changes, Log, Mark, changed};
 use super::rebuild::{Feed, RebuildJob, Rebuilt, Renewed, Retired, Running, Source, catch_up};
+use super::sets::{SetChanges, SetRules, SetWriter};
 use super::snapshot::{Part, State};
 use super::store::Store;
 use crate::error::{BuildError, UpdateError};
-use crate::rule::{Lowered, Regions};
+use crate::raw::Level;
+use crate::rule::{LiveSets, Lowered, Regions};
 use crate::select::FEW;
 use crate::select::choice::Before;
 
@@ -26,6 +28,9 @@ pub(super) struct Changer {
     stores: Box<[Arc<Store>]>,
     /// Changes that the next commit applies.
     pub(super) next: Changes,
+    /// Changes of live sets and their rules that the next commit applies.
+    pub(super) next_sets: SetChanges,
+    pub(super) sets: SetWriter,
     backlog: Backlog,
     /// Changes of all commits since the bases were built.
     log: Log,
@@ -83,7 +88,7 @@ impl Backlog {
     /// it.
     fn replay(&mut self, now: &State, state: &mut State, stores: &[Arc<Store>], regions: &mut [Regions]) {
         if mem::replace(&mut self.copy, true) || state.change(&self.changes, stores, regions).is_err() {
-            *state = now.clone();
+            state.restore(now);
         }
     }
 
@@ -103,17 +108,27 @@ impl Changer {
     /// `first` has the generation and the epoch to begin with.
     pub(super) fn new(
         sets: Vec<Lowered>,
+        live: (&SetChanges, &LiveSets),
         attached: Attachments,
         config: &Config,
         first: [u64; 2],
     ) -> Result<Self, BuildError> {
         let sets = matchable(sets);
         let mut state = build(&refs(&sets), attached, config, &[])?;
+        let schemas = || sets.iter().flatten().map(|set| set.schema().clone()).collect();
+        let mut writer = SetWriter::new(config.sets, Level::best(config.simd));
+        // Both replicas are copies of this one.
+        writer
+            .apply(live.0, live.1, &mut state.sets, schemas)
+            .map_err(|error| BuildError::refused(error.to_string()))?;
+        writer.forget_log();
         [state.generation, state.epoch] = first;
         let key_words = || state.parts.iter().map(Part::key_words);
         Ok(Self {
             config: config.clone(),
             next: Changes::new(key_words()),
+            next_sets: SetChanges::default(),
+            sets: writer,
             backlog: Backlog { changes: Changes::new(key_words()), copy: false },
             log: Log::new(key_words()),
             regions: key_words().map(Regions::new).collect(),
@@ -128,6 +143,18 @@ impl Changer {
     /// Returns the generation and the epoch that a changer for other schemas begins with: the next ones.
     pub(super) fn next_generation(&self) -> [u64; 2] {
         [self.generation + 1, self.shared.replicas.now().1.epoch + 1]
+    }
+
+    /// Returns a mark of the next changes, for [`Self::truncate`].
+    pub(super) fn mark(&self) -> (Mark, [usize; 2]) {
+        (self.next.mark(), [self.next_sets.members.len(), self.next_sets.rules.len()])
+    }
+
+    /// Removes the changes that came after `mark`.
+    pub(super) fn truncate(&mut self, (mark, [members, rules]): (Mark, [usize; 2])) {
+        self.next.truncate(mark);
+        self.next_sets.members.truncate(members);
+        self.next_sets.rules.truncate(rules);
     }
 
     /// Whether a rebuild is due and none is running.
@@ -154,15 +181,19 @@ impl Changer {
     /// # Errors
     /// If an overlay or the budget has no room, or if a batch in progress uses the idle replica and `wait` is false.
     /// `next` is then as it was.
-    pub(super) fn commit(&mut self, wait: bool) -> Result<u64, UpdateError> {
-        if self.next.is_empty() {
+    pub(super) fn commit(&mut self, wait: bool, live: &mut LiveSets) -> Result<u64, UpdateError> {
+        if self.next.is_empty() && self.next_sets.is_empty() {
             return Ok(self.generation);
         }
         self.next.shorten();
-        match self.commit_changes(wait) {
-            Err(error) if error.needs_rebuild() && self.is_too_large() => self.commit_anew(wait),
+        let done = match self.commit_changes(wait, live) {
+            Err(error) if error.needs_rebuild() && self.is_too_large() => self.commit_anew(wait, live),
             done => done,
+        };
+        if done.is_ok() {
+            self.next_sets.clear();
         }
+        done
     }
 
     /// Whether `next` inserts more rules than an overlay could hold after a rebuild.
@@ -173,7 +204,7 @@ impl Changer {
     }
 
     /// Commits `next` by building new bases from the rules as they will be.
-    fn commit_anew(&mut self, wait: bool) -> Result<u64, UpdateError> {
+    fn commit_anew(&mut self, wait: bool, live: &mut LiveSets) -> Result<u64, UpdateError> {
         let (now, next) = (self.shared.replicas.now().1, &self.next);
         let pieces: Vec<&Changes> = self.log.since(0).chain([next]).collect();
         let is_changed = |number: usize, store: &Store| {
@@ -191,33 +222,37 @@ impl Changer {
         let mut attached = now.attached.clone();
         next.attached().for_each(|(slot, of)| attached.set(slot, of));
         drop(now);
-        self.renew(sets, attached, wait)?;
+        self.renew(sets, attached, wait, live)?;
         self.next.clear();
         Ok(self.generation)
     }
 
     /// Applies everything in `next` to the replicas as they are.
-    fn commit_changes(&mut self, wait: bool) -> Result<u64, UpdateError> {
-        let inserts = self.next.rules().any(|(_, insert)| insert);
+    fn commit_changes(&mut self, wait: bool, live: &mut LiveSets) -> Result<u64, UpdateError> {
+        let inserts = self.next.rules().any(|(_, insert)| insert) || self.next_sets.grow();
         if inserts {
             self.check_overlays()?;
         }
-        let Self { shared, config, stores, next, backlog, regions, generation, sizes, .. } = self;
+        let Self { shared, config, stores, next, next_sets, sets, backlog, regions, generation, sizes, .. } = self;
         let generation = *generation + 1;
         let done = shared.replicas.publish(wait, |state, facts| {
             let now = shared.replicas.now().1;
             backlog.replay(&now, state, stores, regions);
+            sets.replay(&now.sets, &mut state.sets);
             let changed = state.change(next, stores, regions);
-            // Removals take no memory and are never refused.
-            let has_room =
-                || if inserts { check_room(shared, config, state.parts.iter(), &state.attached) } else { Ok(()) };
-            let done = changed.and_then(|()| has_room());
+            let done = changed.and_then(|()| {
+                change_sets(sets, next_sets, live, stores, &mut state.sets, |bytes| match inserts {
+                    true => check_room(shared, config, state.parts.iter(), &state.attached, bytes),
+                    // Removals take no memory and are never refused.
+                    false => Ok(()),
+                })
+            });
             if done.is_ok() {
                 state.generation = generation;
                 sizes.iter_mut().zip(&state.parts).for_each(|(sizes, part)| *sizes = Sizes::of(part));
             } else {
                 // It is published all the same, because its memory may have changed; readers find the same rules in it.
-                *state = State::clone(&now);
+                state.restore(&now);
                 backlog.clear();
             }
             publish_facts(facts, state, &now);
@@ -273,7 +308,9 @@ impl Changer {
         };
         let sources = state.parts.iter().zip(&self.stores).map(source).collect();
         let each = |part: &Part| 2 * (size_of::<Part>() + part.overlay.bytes());
-        let reserved = self.shared.bytes() + 2 * state.attached.bytes() + state.parts.iter().map(each).sum::<usize>();
+        let reserved = self.shared.bytes()
+            + 2 * (state.attached.bytes() + state.sets.bytes())
+            + state.parts.iter().map(each).sum::<usize>();
         let feed = Arc::new(Feed::default());
         self.running = Some(Running::new(&feed, pieces.len()));
         RebuildJob { feed, config: self.config.clone(), sources, reserved }
@@ -306,17 +343,17 @@ impl Changer {
         }
         let state = self.shared.replicas.now().1;
         let new = || parts.iter().zip(&state.parts).map(|(new, old)| new.as_ref().map_or(old, |new| &new.copies[0]));
-        check_room(&self.shared, &self.config, new(), &state.attached)?;
+        check_room(&self.shared, &self.config, new(), &state.attached, state.sets.bytes())?;
         let epoch = state.epoch + 1;
         self.shared.announce(epoch, new());
         drop(state);
         let generation = self.generation;
-        self.change_both(wait, |copy, state| {
+        self.change_both(wait, None, |copy, state| {
             for (part, new) in state.parts.iter_mut().zip(&mut parts) {
                 new.iter_mut().for_each(|new| mem::swap(part, &mut new.copies[copy]));
             }
             (state.generation, state.epoch) = (generation, epoch);
-        });
+        })?;
         for (store, new) in self.stores.iter_mut().zip(&mut parts) {
             new.iter_mut().for_each(|new| mem::swap(store, &mut new.store));
         }
@@ -329,13 +366,26 @@ impl Changer {
     /// # Errors
     /// If no base fits the budget, or if a batch in progress uses the idle replica and `wait` is false. Nothing has
     /// changed then.
-    pub(super) fn replace(&mut self, sets: Vec<Lowered>, wait: bool) -> Result<Retired, UpdateError> {
+    pub(super) fn replace(
+        &mut self,
+        sets: Vec<Lowered>,
+        wait: bool,
+        live: &mut LiveSets,
+    ) -> Result<Retired, UpdateError> {
         let attached = self.shared.replicas.now().1.attached.clone();
-        self.renew(matchable(sets), attached, wait)
+        let retired = self.renew(matchable(sets), attached, wait, live);
+        self.next_sets.clear();
+        retired
     }
 
     /// Does the same as [`Self::replace`]; a part without a set stays, and its rules must be unchanged.
-    fn renew(&mut self, sets: Vec<Option<Lowered>>, attached: Attachments, wait: bool) -> Result<Retired, UpdateError> {
+    fn renew(
+        &mut self,
+        sets: Vec<Option<Lowered>>,
+        attached: Attachments,
+        wait: bool,
+        live: &mut LiveSets,
+    ) -> Result<Retired, UpdateError> {
         // Checked before the bases are built: after that, no reader can take the idle replica.
         if !wait && self.is_busy() {
             return Err(UpdateError::busy());
@@ -345,10 +395,13 @@ impl Changer {
         let (generation, epoch) = (self.generation + 1, now.epoch + 1);
         drop(now);
         (new.generation, new.epoch) = (generation, epoch);
-        self.log = Log::new(self.regions.iter().map(Regions::key_words));
         self.shared.announce(epoch, new.parts.iter());
         let mut states = vec![new.clone(), new];
-        self.change_both(wait, |copy, state| mem::swap(state, &mut states[copy]));
+        self.change_both(wait, Some(live), |copy, state| {
+            mem::swap(state, &mut states[copy]);
+            mem::swap(&mut state.sets, &mut states[copy].sets);
+        })?;
+        self.log = Log::new(self.regions.iter().map(Regions::key_words));
         self.generation = generation;
         for (store, set) in self.stores.iter_mut().zip(sets) {
             set.into_iter().for_each(|set| *store = Arc::new(Store::new(set)));
@@ -359,9 +412,18 @@ impl Changer {
 
     /// Applies `change` to both replicas, one after the other, to install the announced bases.
     ///
-    /// If `wait` is false and batches use the second replica, the next commit copies the first one over it.
-    fn change_both(&mut self, wait: bool, mut change: impl FnMut(usize, &mut State)) {
-        let Self { shared, stores, backlog, regions, sizes, .. } = self;
+    /// If `wait` is false and batches use the second replica, the next commit copies the first one over it. With `live`,
+    /// the changes of live sets come with it.
+    ///
+    /// # Errors
+    /// If the changes of live sets are refused. Nothing is changed then.
+    fn change_both(
+        &mut self,
+        wait: bool,
+        mut live: Option<&mut LiveSets>,
+        mut change: impl FnMut(usize, &mut State),
+    ) -> Result<(), UpdateError> {
+        let Self { shared, stores, next_sets, sets, backlog, regions, sizes, .. } = self;
         let replicas = &shared.replicas;
         for copy in 0..2 {
             if copy == 1 && !wait && replicas.blocking() > 0 {
@@ -373,14 +435,26 @@ impl Changer {
                 if copy == 0 {
                     backlog.replay(&now, state, stores, regions);
                 }
-                change(copy, state);
+                sets.replay(&now.sets, &mut state.sets);
+                let live = live.take();
+                let done =
+                    live.map_or(Ok(()), |live| change_sets(sets, next_sets, live, stores, &mut state.sets, |_| Ok(())));
+                if done.is_ok() {
+                    change(copy, state);
+                }
                 sizes.iter_mut().zip(&state.parts).for_each(|(sizes, part)| *sizes = Sizes::of(part));
                 publish_facts(facts, state, &now);
+                done
             });
             debug_assert!(done.is_ok(), "it waits");
             backlog.clear();
+            if let Ok(Err(error)) = done {
+                shared.forget_announced();
+                return Err(error);
+            }
         }
         shared.settle();
+        Ok(())
     }
 
     /// Returns the heap bytes outside the replicas.
@@ -391,6 +465,7 @@ impl Changer {
         size_of_val(&self.stores[..])
             + self.stores.iter().map(store).sum::<usize>()
             + self.next.bytes()
+            + self.sets.bytes()
             + self.backlog.bytes()
             + self.log.bytes()
             + size_of_val(&self.regions[..])
@@ -409,6 +484,27 @@ fn matchable(mut sets: Vec<Lowered>) -> Vec<Option<Lowered>> {
     sets.into_iter().map(Some).collect()
 }
 
+/// Applies the changes of live sets to the idle replica, or nothing.
+///
+/// `check` is called with the bytes that the rules of live sets take in a replica.
+fn change_sets(
+    sets: &mut SetWriter,
+    changes: &SetChanges,
+    live: &mut LiveSets,
+    stores: &[Arc<Store>],
+    state: &mut SetRules,
+    check: impl FnOnce(usize) -> Result<(), UpdateError>,
+) -> Result<(), UpdateError> {
+    let schemas = || stores.iter().map(|store| store.set.schema().clone()).collect();
+    let done = sets.apply(changes, live, state, schemas).and_then(|()| check(state.bytes()));
+    if done.is_err() {
+        let mut before = live.clone();
+        changes.members.iter().rev().for_each(|&(id, member, came)| before.undo(id, member, came));
+        sets.undo(changes, live, &before, state);
+    }
+    done
+}
+
 fn check_overlay(needed: usize, most: usize) -> Result<(), UpdateError> {
     if needed > most { Err(UpdateError::overlay(needed, most)) } else { Ok(()) }
 }
@@ -419,6 +515,7 @@ fn check_room<'a>(
     config: &Config,
     parts: impl Iterator<Item = &'a Part> + Clone,
     attached: &Attachments,
+    sets: usize,
 ) -> Result<(), UpdateError> {
     parts.clone().try_for_each(|part| check_overlay(part.overlay.rules(), part.most))?;
     let allowed = config.budget.run_bytes;
@@ -426,7 +523,7 @@ fn check_room<'a>(
         return Ok(());
     }
     let each = |part: &Part| part.front_bytes() + part.base_bytes() + 2 * (size_of::<Part>() + part.bytes());
-    let needed = shared.bytes() + 2 * attached.bytes() + parts.map(each).sum::<usize>();
+    let needed = shared.bytes() + 2 * (attached.bytes() + sets) + parts.map(each).sum::<usize>();
     if needed > allowed { Err(UpdateError::bytes(needed, allowed)) } else { Ok(()) }
 }
 
@@ -445,7 +542,9 @@ mod tests {
         let schemas = [Schema::ipv4(), Schema::ipv6()];
         let key_words = || schemas.iter().map(|schema| schema.words().len());
         let sets = schemas.iter().map(Lowered::empty).collect();
-        let mut changer = Changer::new(sets, Attachments::default(), &Config::default(), [0; 2]).expect("no budget");
+        let none = (&SetChanges::default(), &LiveSets::default());
+        let mut changer =
+            Changer::new(sets, none, Attachments::default(), &Config::default(), [0; 2]).expect("no budget");
         let insert = |changes: &mut Changes, slot: u32| {
             let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) };
             let everything = |part: usize, to: &mut Regions| {
@@ -456,15 +555,15 @@ mod tests {
             changes.insert(rule, everything).expect("it does not fail");
         };
         insert(&mut changer.next, 1);
-        changer.commit(true).expect("no budget");
+        changer.commit(true, &mut LiveSets::default()).expect("no budget");
         // A change for the first part only: it does nothing there, and panics at the second part.
         changer.backlog.changes = Changes::new(key_words().take(1));
         let rule = Match { rule: RuleId::new(1, 0), priority: Priority(1) };
         changer.backlog.changes.insert(rule, |_, _| Ok::<_, ()>(())).expect("it does not fail");
         insert(&mut changer.next, 2);
-        assert!(catch_unwind(AssertUnwindSafe(|| changer.commit(true))).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| changer.commit(true, &mut LiveSets::default()))).is_err());
         for slot in 3..6 {
-            changer.commit(true).expect("no budget");
+            changer.commit(true, &mut LiveSets::default()).expect("no budget");
             let state = changer.shared.replicas.now().1;
             assert!(state.parts.iter().all(|part| part.rules() == slot as usize - 1), "before rule {slot}");
             changer.next = Changes::new(key_words());

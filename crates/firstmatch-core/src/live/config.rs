@@ -10,6 +10,31 @@ use crate::select::{self, Calls, Limits, Strategy};
 /// Default of [`Config::trial`].
 const TRIAL: usize = 1 << 26;
 
+/// Limits on live sets and the rules that test them.
+///
+/// ```
+/// use firstmatch_core::live::{Config, SetLimits};
+///
+/// let mut config = Config::default();
+/// config.sets = SetLimits { members: 1 << 20, ..SetLimits::default() };
+/// assert_eq!(config.sets.rules, 4096);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetLimits {
+    /// Maximum number of members of all sets together.
+    pub members: usize,
+    /// Maximum number of classes of addresses in a field. Addresses that the same sets hold are one class.
+    pub classes: usize,
+    /// Maximum number of rules that test live sets, at most 4,096.
+    pub rules: usize,
+}
+
+impl Default for SetLimits {
+    fn default() -> Self {
+        Self { members: 4 << 20, classes: 1 << 16, rules: 4096 }
+    }
+}
+
 /// Configuration of [`meta`](super).
 ///
 /// ```
@@ -78,6 +103,8 @@ pub struct Config {
     /// They apply to [`open`](super::open), [`Transaction::insert`](super::Transaction::insert) and
     /// [`Writer::renumber`](super::Writer::renumber).
     pub expansion: ExpansionLimits,
+    /// Limits on live sets.
+    pub sets: SetLimits,
     /// Whether readers of a [`Handle`](super::Handle) find action, line and value of the rule that matched
     /// ([`Snapshot::attached`](super::Snapshot::attached)).
     ///

@@ -26,8 +26,10 @@ use crate::select::{Candidate, Kind};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// Number of live rules with a region in this schema.
+    /// Number of live rules that may match packets of this schema.
     pub rules: usize,
+    /// Number of them that test live sets.
+    pub set_rules: usize,
     /// Kind of the base.
     pub kind: Kind,
     /// Kind that was [asked for](super::Strategy::Force), if one was.
@@ -64,6 +66,9 @@ pub struct Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "rules       {} in {} regions", self.base.rules, self.base.regions)?;
+        if self.set_rules > 0 {
+            writeln!(f, "live sets   {} rules test them, behind the others", self.set_rules)?;
+        }
         if let Some((name, stats)) = &self.front {
             let (bytes, lines, tests) = (stats.total_bytes(), stats.worst_lines, stats.worst_tests);
             writeln!(f, "{name:10}  answers first; {bytes} bytes, at worst {lines} lines and {tests} tests")?;
@@ -118,7 +123,8 @@ impl Engine {
         let (known, built) = self.shared.known(self.part);
         let (base, facts) = (known.base(&built), &known.part);
         Explanation {
-            rules: facts.rules,
+            rules: facts.rules + facts.set_rules,
+            set_rules: facts.set_rules,
             kind: built.kind,
             asked: built.choice.asked,
             candidates: built.choice.candidates.clone(),
@@ -150,11 +156,11 @@ impl Engine {
         // A key whose answer is dead is looked up again.
         let again = usize::from(of.dead > 0);
         let mut stats = Stats {
-            rules: of.rules,
+            rules: of.rules + of.set_rules,
             regions: base.regions - of.dead_regions + of.overlay_regions,
             tables: tables + base.tables + of.overlay_tables,
-            worst_tests: first.worst_tests + again * base.worst_tests + of.overlay_tests,
-            worst_lines: first.worst_lines + again * base.worst_lines + of.overlay_lines,
+            worst_tests: first.worst_tests + again * base.worst_tests + of.overlay_tests + of.set_tests,
+            worst_lines: first.worst_lines + again * base.worst_lines + of.overlay_lines + of.set_lines,
             longest_bucket: first.longest_bucket.max(base.longest_bucket).max(of.overlay_longest),
             overflow: base.overflow + of.overlay_overflow,
             keeps_shadowed: true,
@@ -172,6 +178,9 @@ impl Engine {
             stats.bytes.push(("second base", of.second_base));
         }
         let (shared, attached) = if self.part == 0 { (self.shared.bytes(), known.attached) } else { (0, 0) };
+        if self.part == 0 && of.set_rules > 0 {
+            stats.bytes.push(("live sets", known.sets));
+        }
         if attached > 0 {
             stats.bytes.push(("attachments", attached));
         }

@@ -53,6 +53,10 @@ numbers! {
         /// Number of live rules, those of the overlay included.
         rules,
         in_place,
+        /// Number of rules that test live sets, and the lines and regions that a lookup in them touches at most.
+        set_rules,
+        set_lines,
+        set_tests,
         dead,
         dead_regions,
         /// Bytes of the tombstones of both replicas; the next three count both as well.
@@ -72,8 +76,8 @@ numbers! {
 
 /// Number of words for one schema.
 const PART: usize = PartFacts::WORDS + MOST_PARTS;
-/// Number of words before the first schema's: generation, epoch and bytes of the attachments.
-const HEAD: usize = 3;
+/// Number of words before the first schema's: generation, epoch, and bytes of attachments and of live sets.
+const HEAD: usize = 4;
 
 /// Returns the number of words for `parts` schemas.
 fn words(parts: usize) -> usize {
@@ -87,6 +91,8 @@ pub(super) struct Known {
     pub(super) epoch: u64,
     /// Bytes of the data that rules attach to decisions, in both replicas.
     pub(super) attached: usize,
+    /// Bytes of the rules of live sets, in both replicas.
+    pub(super) sets: usize,
     pub(super) part: PartFacts,
     /// Bytes of the base's memory parts, in the order in which its statistics name them.
     bytes: [u64; MOST_PARTS],
@@ -97,10 +103,14 @@ pub(super) struct Known {
 /// `other` is the other replica; bytes are counted over both.
 pub(super) fn publish_facts(facts: &Facts, state: &State, other: &State) {
     let attached = state.attached.bytes() + other.attached.bytes();
-    facts.set(0, &[state.generation, state.epoch, attached as u64]);
+    let sets = state.sets.bytes() + other.sets.bytes();
+    facts.set(0, &[state.generation, state.epoch, attached as u64, sets as u64]);
     for (number, (part, other)) in state.parts.iter().zip(&other.parts).enumerate() {
         let (start, now) = (HEAD + number * PART, part.base_stats());
-        facts.set(start, &part_facts(part, other, &now).words());
+        let [set_lines, set_tests] = state.sets.worst(number);
+        let of_sets =
+            PartFacts { set_rules: state.sets.rules(number), set_lines, set_tests, ..part_facts(part, other, &now) };
+        facts.set(start, &of_sets.words());
         debug_assert!(now.bytes.len() <= MOST_PARTS, "{:?}", now.bytes);
         let mut bytes = [0; MOST_PARTS];
         bytes.iter_mut().zip(&now.bytes).for_each(|(to, (_, of))| *to = *of as u64);
@@ -142,6 +152,9 @@ fn part_facts(part: &Part, other: &Part, base: &Stats) -> PartFacts {
         most: part.most,
         rules: part.rules(),
         in_place: part.in_place(),
+        set_rules: 0,
+        set_lines: 0,
+        set_tests: 0,
         dead: part.dead.rules(),
         dead_regions: part.dead_regions,
         marks: both(|part| part.dead.bytes()),
@@ -222,6 +235,11 @@ impl Shared {
         self.lock()[1] = Some((epoch, built));
     }
 
+    /// Forgets the bases that were announced and are not used.
+    pub(super) fn forget_announced(&self) {
+        self.lock()[1] = None;
+    }
+
     /// Forgets the bases of the epochs before the one that was announced last.
     pub(super) fn settle(&self) {
         let built = &mut *self.lock();
@@ -231,10 +249,10 @@ impl Shared {
     /// Returns the facts about a schema, without those recorded when its base was built.
     pub(super) fn facts(&self, part: usize) -> Known {
         self.replicas.query(|facts| {
-            let [generation, epoch, attached] = facts.get(0);
+            let [generation, epoch, attached, sets] = facts.get(0);
             let start = HEAD + part * PART;
             let (part, bytes) = (PartFacts::of(facts.get(start)), facts.get(start + PartFacts::WORDS));
-            Known { generation, epoch, attached: attached as usize, part, bytes }
+            Known { generation, epoch, attached: attached as usize, sets: sets as usize, part, bytes }
         })
     }
 

@@ -21,7 +21,8 @@ pub struct Frozen {
 impl Engine {
     /// Returns the base alone, which keeps the rules of now whatever changes later.
     ///
-    /// The result is `None` if rules have changed since the last rebuild, or a front answers instead of the base.
+    /// The result is `None` if rules have changed since the last rebuild, a front answers instead of the base, or a rule
+    /// tests live sets.
     ///
     /// ```
     /// use firstmatch_core::rule::{ExpansionLimits, lower};
@@ -40,7 +41,7 @@ impl Engine {
     pub fn frozen(&self) -> Option<Frozen> {
         let now = self.shared.replicas.now().1;
         let part = &now.parts[self.part];
-        let is_whole = part.front.is_none() && part.is_unchanged();
+        let is_whole = part.front.is_none() && part.is_unchanged() && now.sets.rules(self.part) == 0;
         is_whole.then(|| Frozen { base: Arc::clone(&part.base), schema: self.schema.clone() })
     }
 }

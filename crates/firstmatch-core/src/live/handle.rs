@@ -124,7 +124,7 @@ impl Snapshot<'_> {
         let (part, (scratch, gather)) = (&self.state.parts[schema], &mut self.parts[schema]);
         assert!(keys.has(best.len()), "one place for a match a key");
         assert!(keys.key_words() == part.key_words(), "keys have the words of the schema");
-        part.improve(scratch, gather, keys, best);
+        self.state.improve(schema, scratch, gather, keys, best);
     }
 
     /// Returns the data that `rule`, a match of this generation, attaches to its decisions.

@@ -86,6 +86,10 @@
 //! builds. For example, 6,000 rules appended to 1,000 at once are one generation and one rebuild, because an overlay
 //! over 1,000 rules holds 1,024. A family whose rules the transaction leaves as they were built keeps its base.
 //!
+//! Rules that test [live sets](crate::rule::LiveSets) are in no base. They are looked up last, in trees of addresses
+//! that a change of a member alters where the member is, in both replicas (`sets`). A lookup skips them if its match
+//! comes before all of them.
+//!
 //! A [flow cache](crate::cache::flow) or another cache of answers notices a commit by
 //! [`Engine::version`](crate::Engine::version).
 //!
@@ -103,7 +107,9 @@
 //! - the base, whose second replica exists once it has changed in place, if the budget has room for that;
 //! - tombstones: one bit per slot, and one per position in the base (a rule of `bit_select`, a region of `linear`, a
 //!   product of `bit_vector`, a slot of TupleMerge);
-//! - a filter and an overlay.
+//! - a filter and an overlay;
+//! - for each address field that rules of live sets test, a tree from address to class, and a row of rules for each
+//!   class.
 //!
 //! The writer keeps the rules as they were written, the regions that the base was built from, and the log. If the rules
 //! do not change any more, the writer can be dropped, which frees this memory. [`Engine::frozen`] then returns the base
@@ -148,11 +154,11 @@ mod gather;
 mod handle;
 mod left_right;
 mod log;
+mod members;
 mod overlaps;
 mod owned;
 mod reader;
 mod rebuild;
-#[expect(dead_code, reason = "rules that test live sets come next")]
 mod sets;
 mod snapshot;
 mod store;
@@ -162,7 +168,7 @@ mod tests;
 mod writer;
 
 pub use attached::Attached;
-pub use config::Config;
+pub use config::{Config, SetLimits};
 pub use entry::META;
 pub use explain::Explanation;
 pub use front::Front;

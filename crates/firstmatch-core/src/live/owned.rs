@@ -6,11 +6,12 @@ use super::attached::Attachments;
 use super::commit::Changer;
 use super::config::Config;
 use super::reader::{Engine, Reader};
+use super::sets::SetChanges;
 use crate::engine::tombstones::slots;
 use crate::engine::{self, Match, NamedCounts, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
-use crate::rule::{Lowered, Regions, RuleId};
+use crate::rule::{LiveSets, Lowered, Regions, RuleId};
 use crate::schema::Schema;
 
 /// Owned engine: rules of one schema for an owner that both looks up and changes them.
@@ -40,7 +41,10 @@ impl Owned {
     /// # Errors
     /// If no base fits the budget, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        let changer = Changer::new(vec![set.clone()], Attachments::default(), config, [0; 2])?;
+        let changer = {
+            let none = (&SetChanges::default(), &LiveSets::default());
+            Changer::new(vec![set.clone()], none, Attachments::default(), config, [0; 2])?
+        };
         let engine = Engine { shared: Arc::clone(&changer.shared), part: 0, schema: set.schema().clone() };
         let mut live = vec![None; slots(set)];
         let rules = set.kept_by_rule().map(|(rule, _)| rule).chain(set.unmatchable().iter().copied());
@@ -55,10 +59,11 @@ impl Owned {
 
     /// Commits the next changes, with the rebuilds that they need.
     fn commit(&mut self) -> Result<(), UpdateError> {
-        let done = match self.changer.commit(true) {
+        let none = &mut LiveSets::default();
+        let done = match self.changer.commit(true, none) {
             Err(error) if error.needs_rebuild() => self.rebuild().and_then(|()| {
                 self.is_cramped = false;
-                self.changer.commit(true)
+                self.changer.commit(true, none)
             }),
             done => done,
         };

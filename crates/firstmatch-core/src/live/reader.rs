@@ -109,12 +109,18 @@ impl engine::Engine for Engine {
             self.renew(reader);
         }
         let Reader { reader_slot, scratch, gather, .. } = reader;
-        self.shared.replicas.read(reader_slot, |state| state.parts[self.part].improve(scratch, gather, keys, best));
+        self.shared.replicas.read(reader_slot, |state| state.improve(self.part, scratch, gather, keys, best));
     }
 
-    /// Counts the steps of the base if nothing has changed since it was built; otherwise it counts nothing.
+    /// Counts the steps of the base if nothing has changed since it was built, and no rule tests live sets.
+    ///
+    /// Otherwise it counts nothing.
     fn count(&self, reader: &mut Reader, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
         let Reader { reader_slot, scratch, gather, .. } = reader;
-        self.shared.replicas.read(reader_slot, |state| state.parts[self.part].count(scratch, gather, keys, best))
+        self.shared.replicas.read(reader_slot, |state| {
+            let counts = state.parts[self.part].count(scratch, gather, keys, best);
+            state.sets.improve(self.part, keys, best);
+            if state.sets.rules(self.part) > 0 { NamedCounts::default() } else { counts }
+        })
     }
 }

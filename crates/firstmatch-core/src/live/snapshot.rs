@@ -11,6 +11,7 @@ use super::front::FrontEngine;
 use super::gather::Gather;
 use super::left_right::ARC;
 use super::log::Changes;
+use super::sets::SetRules;
 use super::store::Store;
 use crate::engine::base::InPlace;
 use crate::engine::tombstones::{Tombstones, slots};
@@ -367,9 +368,32 @@ pub(super) struct State {
     pub(super) epoch: u64,
     pub(super) parts: Box<[Part]>,
     pub(super) attached: Attachments,
+    /// Rules that test live sets, which have steps of their own for both replicas.
+    pub(super) sets: SetRules,
 }
 
 impl State {
+    /// Becomes a copy of `now`, except for the rules of live sets.
+    pub(super) fn restore(&mut self, now: &Self) {
+        (self.generation, self.epoch) = (now.generation, now.epoch);
+        self.parts = now.parts.clone();
+        self.attached = now.attached.clone();
+    }
+
+    /// Improves `best` by all rules of a schema.
+    #[inline(always)]
+    pub(super) fn improve(
+        &self,
+        part: usize,
+        scratch: &mut Scratch,
+        gather: &mut Gather,
+        keys: &Keys<'_>,
+        best: &mut [Option<Match>],
+    ) {
+        self.parts[part].improve(scratch, gather, keys, best);
+        self.sets.improve(part, keys, best);
+    }
+
     /// Applies `changes`; on an error, some of them may have been applied.
     ///
     /// Two equal states are equal afterwards, too. `regions` is working memory.

@@ -6,6 +6,7 @@ mod large;
 mod left_right;
 mod limits;
 mod order;
+mod sets;
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};

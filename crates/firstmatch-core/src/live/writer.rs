@@ -10,11 +10,12 @@ use super::config::Config;
 use super::handle::Handle;
 use super::reader::Engine;
 use super::rebuild::{InstallError, RebuildJob, Rebuilt, Retired};
+use super::sets::{Compiled, SetChanges};
 use crate::counters::{Count, CounterShard, RuleCounters};
 use crate::engine::Match;
 use crate::error::{BuildError, UpdateError};
 use crate::rule::{
-    ExpansionLimits, Lowered, Place, Placed, Priority, Rule, RuleId, RuleSet, RuleSpec, lower_products, lower_rule,
+    ExpansionLimits, Lowered, Place, Placed, Priority, Rule, RuleId, RuleSet, RuleSpec, lower_fixed, lower_rule,
 };
 use crate::schema::Schema;
 
@@ -50,7 +51,19 @@ fn open_at(
     if config.attachments {
         rules.iter().for_each(|rule| attached.set(rule.id.slot(), Attached::of(rule)));
     }
-    let changer = Changer::new(lower_all(&rules, &config.expansion)?, attached, config, first)?;
+    let mut live = SetChanges::default();
+    for rule in rules.iter().filter(|rule| rule.tests_live_sets()) {
+        check_rule(&rule.spec, config).map_err(|error| BuildError::refused(error.to_string()).with_rule(rule.id))?;
+        let compiled =
+            Compiled::new(rules.schemas(), rule, &config.expansion).map_err(|error| error.with_rule(rule.id))?;
+        live.rules.push((rule.id, Some((rule.priority, Arc::new(compiled)))));
+    }
+    let (members, most) = (rules.live_sets().members(), config.sets.members);
+    if members > most {
+        return Err(BuildError::refused(UpdateError::set_limit("members", most).to_string()));
+    }
+    let live = (&live, rules.live_sets());
+    let changer = Changer::new(lower_all(&rules, &config.expansion)?, live, attached, config, first)?;
     let each =
         |(part, schema): (usize, &Schema)| Engine { shared: Arc::clone(&changer.shared), part, schema: schema.clone() };
     let engines = rules.schemas().iter().enumerate().map(each).collect();
@@ -61,11 +74,11 @@ fn open_at(
 /// Writer: changes the rules that engines look up.
 #[derive(Debug)]
 pub struct Writer {
-    rules: RuleSet,
-    changer: Changer,
+    pub(super) rules: RuleSet,
+    pub(super) changer: Changer,
     counters: RuleCounters,
     /// Undo list of the open transaction.
-    undo: Vec<Undo>,
+    pub(super) undo: Vec<Undo>,
     /// Rule that was put at a place last; the next one beside it continues a run.
     placed: Option<Placed>,
 }
@@ -97,8 +110,12 @@ impl Writer {
 
     /// Undoes the open transaction.
     fn abandon(&mut self) {
+        let Self { rules, changer, .. } = self;
+        let members = changer.next_sets.members.iter().rev();
+        members.for_each(|&(id, member, came)| rules.live_sets_mut().undo(id, member, came));
         while self.undo_last() {}
         self.changer.next.clear();
+        self.changer.next_sets.clear();
     }
 
     fn undo_last(&mut self) -> bool {
@@ -108,6 +125,7 @@ impl Writer {
             Some(Undo::Move(old)) => _ = self.rules.move_to(&old),
             // The rule is live: later changes of it were undone before.
             Some(Undo::Line(id, line)) => _ = self.rules.set_line(id, line),
+            Some(Undo::Set) => self.rules.live_sets_mut().undo_add(),
             None => return false,
         }
         true
@@ -220,14 +238,28 @@ impl Writer {
         let mut rules = self.rules.clone();
         rules.renumber();
         let sets = lower_all(&rules, &self.changer.config.expansion).map_err(UpdateError::lowering)?;
-        let retired = self.changer.replace(sets, wait)?;
+        let moved = self
+            .changer
+            .sets
+            .rules()
+            .filter_map(|(id, (_, compiled))| Some((id, Some((rules.get(id)?.priority, Arc::clone(compiled))))));
+        self.changer.next_sets.rules = moved.collect();
+        let retired = self.changer.replace(sets, wait, rules.live_sets_mut())?;
         self.rules = rules;
         Ok(retired)
     }
 }
 
 fn lower_all(rules: &RuleSet, expansion: &ExpansionLimits) -> Result<Vec<Lowered>, BuildError> {
-    rules.schemas().iter().map(|schema| lower_products(rules, schema, expansion)).collect()
+    rules.schemas().iter().map(|schema| lower_fixed(rules, schema, expansion)).collect()
+}
+
+/// Checks that a rule of live sets may be among rules of this configuration.
+fn check_rule(rule: &RuleSpec, config: &Config) -> Result<(), UpdateError> {
+    if config.overlaps && rule.tests_live_sets() {
+        return Err(UpdateError::bad_rule("it tests a live set, whose regions no rule cache finds".to_owned()));
+    }
+    Ok(())
 }
 
 /// Transaction: changes that are committed together, or undone when it is dropped.
@@ -254,17 +286,19 @@ fn lower_all(rules: &RuleSet, expansion: &ExpansionLimits) -> Result<Vec<Lowered
 /// ```
 #[derive(Debug)]
 pub struct Transaction<'w> {
-    writer: &'w mut Writer,
+    pub(super) writer: &'w mut Writer,
 }
 
 #[derive(Debug)]
-enum Undo {
+pub(super) enum Undo {
     Insert(RuleId),
     Remove(Rule),
     /// Priorities that rules had before they moved.
     Move(Vec<(RuleId, Priority)>),
     /// Line that a rule had.
     Line(RuleId, Option<NonZeroU32>),
+    /// A live set came.
+    Set,
 }
 
 impl Transaction<'_> {
@@ -279,7 +313,8 @@ impl Transaction<'_> {
     /// If its priority is taken, a condition does not fit the schema, or it has too many regions. The transaction is
     /// then as it was.
     pub fn insert(&mut self, spec: RuleSpec) -> Result<RuleId, UpdateError> {
-        let Writer { rules, counters, undo, .. } = &mut *self.writer;
+        let Writer { rules, changer, counters, undo, .. } = &mut *self.writer;
+        check_rule(&spec, &changer.config)?;
         let rule = Match { priority: spec.priority, rule: rules.insert(spec)? };
         undo.push(Undo::Insert(rule.rule));
         counters.give(rule.rule);
@@ -297,6 +332,16 @@ impl Transaction<'_> {
     fn lower(&mut self, rule: Match) -> Result<(), UpdateError> {
         let Writer { rules, changer, .. } = &mut *self.writer;
         let expansion = changer.config.expansion;
+        let spec = rules.get(rule.rule).filter(|spec| spec.tests_live_sets());
+        if let Some(spec) = spec {
+            let compiled = Compiled::new(rules.schemas(), spec, &expansion);
+            let compiled = compiled.map_err(|error| UpdateError::lowering(error.with_rule(rule.rule)))?;
+            // The base has no region of it.
+            let none: Result<(), std::convert::Infallible> = changer.next.insert(rule, |_, _| Ok(()));
+            none.unwrap_or_else(|never| match never {});
+            changer.next_sets.rules.push((rule.rule, Some((rule.priority, Arc::new(compiled)))));
+            return Ok(());
+        }
         let lowered = changer.next.insert(rule, |part, regions| match rules.get(rule.rule) {
             Some(spec) => lower_rule(&rules.schemas()[part], spec, &expansion, regions).map(drop),
             None => Ok(()),
@@ -368,10 +413,10 @@ impl Transaction<'_> {
         let id = match place.free(self.writer.placed) {
             Some(priority) => self.insert(RuleSpec { priority, ..spec })?,
             None => {
-                let (undo, mark) = (self.writer.undo.len(), self.writer.changer.next.mark());
+                let (undo, mark) = (self.writer.undo.len(), self.writer.changer.mark());
                 self.put_apart(place, spec).inspect_err(|_| {
                     while self.writer.undo.len() > undo && self.writer.undo_last() {}
-                    self.writer.changer.next.truncate(mark);
+                    self.writer.changer.truncate(mark);
                 })?
             }
         };
@@ -399,6 +444,9 @@ impl Transaction<'_> {
     pub fn remove(&mut self, id: RuleId) -> Result<(), UpdateError> {
         let rule = self.writer.rules.remove(id)?;
         self.writer.changer.next.remove(Match { rule: id, priority: rule.priority });
+        if rule.tests_live_sets() {
+            self.writer.changer.next_sets.rules.push((id, None));
+        }
         self.writer.undo.push(Undo::Remove(rule));
         Ok(())
     }
@@ -441,10 +489,10 @@ impl Transaction<'_> {
     /// # Errors
     /// As [`Transaction::remove`] and [`Transaction::insert`]. The transaction is then as it was.
     pub fn replace(&mut self, id: RuleId, spec: RuleSpec) -> Result<RuleId, UpdateError> {
-        let mark = self.writer.changer.next.mark();
+        let mark = self.writer.changer.mark();
         self.remove(id)?;
         self.insert(spec).inspect_err(|_| {
-            self.writer.changer.next.truncate(mark);
+            self.writer.changer.truncate(mark);
             self.writer.undo_last();
         })
     }
@@ -490,8 +538,8 @@ impl Transaction<'_> {
     }
 
     fn finish(&mut self, wait: bool) -> Result<u64, UpdateError> {
-        let Writer { changer, undo, .. } = &mut *self.writer;
-        let generation = changer.commit(wait)?;
+        let Writer { rules, changer, undo, .. } = &mut *self.writer;
+        let generation = changer.commit(wait, rules.live_sets_mut())?;
         undo.clear();
         Ok(generation)
     }

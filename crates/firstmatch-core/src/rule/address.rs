@@ -11,9 +11,6 @@ pub(crate) trait Address: Copy + Ord + Debug + Hash + Send + Sync + 'static {
     /// Returns the address of a whole field value; its upper bits are 0.
     fn of(value: u128) -> Self;
 
-    /// Returns the whole field value.
-    fn value(self) -> u128;
-
     /// Returns the address behind this one; `None` behind the largest.
     fn next(self) -> Option<Self>;
 
@@ -31,10 +28,6 @@ macro_rules! address {
 
             fn of(value: u128) -> Self {
                 value as Self
-            }
-
-            fn value(self) -> u128 {
-                self.into()
             }
 
             #[inline(always)]

@@ -1,5 +1,6 @@
 //! Conditions on whole field values, as people write them.
 
+use super::id::SetId;
 use crate::schema::Family;
 
 /// Test of a whole field value.
@@ -34,6 +35,11 @@ pub enum Test {
     ///
     /// It has no effect in a negated condition, because that never holds for such packets anyway.
     Absent,
+    /// Passed by every address that a member of a live set holds, at any time.
+    ///
+    /// The set belongs to the rule set ([`RuleSet::live_sets`](super::RuleSet::live_sets)). It is for both families:
+    /// negated, it holds for all addresses of a family of which the set has no member.
+    Set(SetId),
 }
 
 /// Condition on one field: its value passes one of the tests or, if `negated`, none of them.

@@ -8,9 +8,10 @@
 //! | binding | 4 | the [binding](RuleSet::bind), least significant byte first; 0 if there is none |
 //! | head | 1 or more | `field << 2 \| negated << 1 \| several`, the start of each condition |
 //! | number of tests | 1 or more | only if `several` is set: the condition has several tests, or none |
-//! | tag | 1 | `size << 4 \| family << 2 \| form`, the start of each test; the size 15 stands for [`Test::Absent`] alone |
+//! | tag | 1 | `size << 4 \| family << 2 \| form`, the start of each test; the size 15 stands for [`Test::Absent`], 14 for [`Test::Set`] |
 //! | operands | 0, 1, 2, 4, 8 or 16 each | one or two; both are as short as the longer one allows |
 //! | length | 1 or more | only after a prefix |
+//! | number | 1 or more | only of a live set, in place of operands |
 //!
 //! Without conditions and binding there are no bytes at all. Heads, numbers and lengths take 7 bits per byte, the
 //! lowest first. For example, `dport 443`, where `dport` is field 3, takes four bytes: head `0x0C`, tag `0x20` and
@@ -21,6 +22,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use super::condition::{Condition, Test};
+use super::id::SetId;
 use crate::schema::Family;
 
 /// Conditions of a rule, in the order they were written.
@@ -214,6 +216,11 @@ pub fn pack(field: usize, negated: bool, tests: &[(Option<Family>, Test)], out: 
                 out.push(ABSENT << 4 | family << 2);
                 continue;
             }
+            Test::Set(id) => {
+                out.push(LIVE_SET << 4 | family << 2);
+                put_number(id.index(), out);
+                continue;
+            }
             Test::Value(value) => (VALUE, value, None),
             Test::Prefix { value, .. } => (PREFIX, value, None),
             Test::Range { lo, hi } => (RANGE, lo, Some(hi)),
@@ -247,6 +254,8 @@ const SIZES: [usize; 6] = [0, 1, 2, 4, 8, 16];
 
 /// Size in the tag of a test without operands.
 const ABSENT: u8 = 15;
+/// Size in the tag of a live set.
+const LIVE_SET: u8 = 14;
 
 const VALUE: u8 = 0;
 const PREFIX: u8 = 1;
@@ -287,6 +296,9 @@ impl<'a> Reader<'a> {
         if tag >> 4 == ABSENT {
             return Some((family, Test::Absent));
         }
+        if tag >> 4 == LIVE_SET {
+            return Some((family, Test::Set(SetId::new(self.number()? as u32))));
+        }
         let a = self.operand(tag >> 4)?;
         let test = match tag & 3 {
             VALUE => Test::Value(a),
@@ -301,6 +313,9 @@ impl<'a> Reader<'a> {
         let tag = self.byte()?;
         if tag >> 4 == ABSENT {
             return Some(());
+        }
+        if tag >> 4 == LIVE_SET {
+            return self.number().map(drop);
         }
         let operands = if matches!(tag & 3, RANGE | MASK) { 2 } else { 1 };
         self.take(operands * SIZES[usize::from(tag >> 4)])?;
@@ -353,7 +368,7 @@ mod tests {
     #[test]
     fn what_is_packed_is_unpacked() {
         let numbers = [0, 1, 0xFF, 0x100, 0xFFFF, 0x1_0000, u128::from(u32::MAX), 1 << 32, 1 << 64, u128::MAX];
-        let mut tests = vec![Test::Absent];
+        let mut tests = vec![Test::Absent, Test::Set(SetId::new(0)), Test::Set(SetId::new(u32::MAX))];
         for a in numbers {
             tests.push(Test::Value(a));
             tests.extend([0, 1, 32, 127, 128, 129, u32::MAX].map(|len| Test::Prefix { value: a, len }));

@@ -63,6 +63,22 @@ impl fmt::Display for RuleId {
     }
 }
 
+/// Number of a live set in its rule set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SetId(u32);
+
+impl SetId {
+    /// Returns the id of the set with an index, from 0.
+    pub fn new(index: u32) -> Self {
+        Self(index)
+    }
+
+    /// Returns the index of the set: sets are numbered in the order in which they came.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Position of a rule in the order of a set; the smaller wins.
 ///
 /// Every live rule of a set has a priority of its own, and nothing else breaks ties.

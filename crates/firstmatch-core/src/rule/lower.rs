@@ -95,8 +95,24 @@ pub fn lower_products(set: &RuleSet, schema: &Schema, expansion: &ExpansionLimit
     lower_all(set, schema, expansion, true)
 }
 
+/// Does the same as [`lower_products`] without the rules that test live sets.
+pub(crate) fn lower_fixed(set: &RuleSet, schema: &Schema, expansion: &ExpansionLimits) -> Result<Lowered, BuildError> {
+    lower_some(set, set.iter().filter(|rule| !rule.tests_live_sets()), schema, expansion, true)
+}
+
 fn lower_all(
     set: &RuleSet,
+    schema: &Schema,
+    expansion: &ExpansionLimits,
+    is_deferred: bool,
+) -> Result<Lowered, BuildError> {
+    lower_some(set, set.iter(), schema, expansion, is_deferred)
+}
+
+/// Lowers some rules of a set, with the members that live sets have now.
+fn lower_some<'r>(
+    set: &RuleSet,
+    rules: impl Iterator<Item = &'r Rule>,
     schema: &Schema,
     expansion: &ExpansionLimits,
     is_deferred: bool,
@@ -108,7 +124,9 @@ fn lower_all(
         plain: Regions::new(schema.words().len()),
         lowered: Lowered::empty(schema),
     };
-    for rule in set.iter() {
+    for rule in rules {
+        let resolved = (!set.live_sets().is_empty() && rule.tests_live_sets()).then(|| set.resolve(rule));
+        let rule = resolved.as_ref().unwrap_or(rule);
         lowering.push(rule).map_err(|error| error.with_rule(rule.id))?;
         if let Some(error) = lowering.lowered.refused().filter(|_| !is_deferred) {
             return Err(error);

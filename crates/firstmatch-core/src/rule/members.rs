@@ -87,7 +87,7 @@ impl<T: Address> Members<T> {
         self.single.contains(&address) || self.depth(address) > 0
     }
 
-    /// Returns a member that holds an address: the address itself, or else the range that begins last.
+    /// Returns a member that holds an address: the address itself, or else the shortest range of those that begin last.
     pub(crate) fn member_with(&self, address: T) -> Option<(T, T)> {
         if self.single.contains(&address) {
             return Some((address, address));
@@ -95,7 +95,8 @@ impl<T: Address> Members<T> {
         if self.depth(address) == 0 {
             return None;
         }
-        self.ranges.range(..=(address, T::ENDS[1])).rev().find(|&&(_, hi)| address <= hi).copied()
+        let &(lo, _) = self.ranges.range(..=(address, T::ENDS[1])).rev().find(|&&(_, hi)| address <= hi)?;
+        self.ranges.range((lo, address)..).next().copied()
     }
 
     /// Calls `each` with every longest run of addresses from `lo` to `hi` that no member holds, in order.
@@ -140,14 +141,6 @@ impl<T: Address> Members<T> {
             (None, _) => ranges.next(),
         })
     }
-
-    /// Returns about the heap bytes.
-    ///
-    /// A tree of the standard library fills its nodes to two thirds on average.
-    pub(crate) fn bytes(&self) -> usize {
-        let pairs = self.ranges.len() * size_of::<(T, T)>() + self.depths.len() * size_of::<(T, u32)>();
-        (self.single.len() * size_of::<T>() + pairs) * 3 / 2
-    }
 }
 
 #[cfg(test)]
@@ -183,6 +176,9 @@ mod tests {
                     let member = members.member_with(address);
                     assert_eq!(member.is_some(), of(address));
                     assert!(member.is_none_or(|(lo, hi)| list.contains(&(lo, hi)) && lo <= address && address <= hi));
+                    let around = list.iter().filter(|&&(lo, hi)| lo < hi && lo <= address && address <= hi);
+                    let best = around.max_by_key(|&&(lo, hi)| (lo, std::cmp::Reverse(hi))).copied();
+                    assert!(member.is_none_or(|(lo, hi)| lo == hi || Some((lo, hi)) == best));
                 }
                 assert!(members.iter().eq(list.iter().copied()));
                 let mut gaps = Vec::new();

@@ -4,16 +4,16 @@
 //! and in [`first_match`], the oracle. [`lower`] turns rules into products of sets, and into the regions over key words
 //! that most engines search. Oracle and lowering share no code, so that each checks the other.
 
-#[expect(dead_code, reason = "rules that test live sets come next")]
 mod address;
 mod condition;
 mod conditions;
 mod expansion;
 pub(crate) mod id;
+mod live_sets;
 mod lower;
 mod lowered;
 mod matched;
-#[expect(dead_code, reason = "rules that test live sets come next")]
+mod member;
 mod members;
 mod oracle;
 mod products;
@@ -28,11 +28,14 @@ pub(crate) use address::Address;
 pub use condition::{Condition, NamedCondition, Test};
 pub use conditions::{ConditionRef, Conditions, pack};
 pub use expansion::ExpansionLimits;
-pub use id::{Priority, RuleId};
+pub use id::{Priority, RuleId, SetId};
+pub use live_sets::LiveSets;
+pub(crate) use lower::lower_fixed;
 pub use lower::{can_match, count_regions, lower, lower_products, lower_rule};
 pub(crate) use lowered::FAR_MORE;
 pub use lowered::Lowered;
 pub use matched::Match;
+pub use member::{LiveSet, Member};
 pub(crate) use members::Members;
 pub use oracle::first_match;
 pub(crate) use products::RuleProducts;

@@ -24,11 +24,26 @@ use crate::schema::{Family, Schema};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn first_match<'s>(set: &'s RuleSet, packet: &FieldValues) -> Option<&'s Rule> {
-    set.iter().find(|rule| set.schema(packet.family).is_some_and(|schema| rule.matches(schema, packet)))
+    set.iter().find(|rule| set.schema(packet.family).is_some_and(|schema| matches(set, rule, schema, packet)))
+}
+
+/// Whether a rule matches, with the members that live sets have now.
+fn matches(set: &RuleSet, rule: &Rule, schema: &Schema, packet: &FieldValues) -> bool {
+    let holds = |condition: ConditionRef<'_>| {
+        let is_member =
+            condition.tests().any(|(_, test)| match (test, packet.family, packet.values[condition.field]) {
+                (Test::Set(id), Some(family), Some(value)) => {
+                    set.live_sets().get(id).is_some_and(|set| set.contains(family, value))
+                }
+                _ => false,
+            });
+        if is_member { !condition.negated } else { condition.holds(schema, packet) }
+    };
+    rule.family.is_none_or(|family| Some(family) == packet.family) && rule.conditions.iter().all(holds)
 }
 
 impl Rule {
-    /// Whether this rule matches the values of `packet`.
+    /// Whether this rule matches the values of `packet`, if all live sets are empty.
     pub fn matches(&self, schema: &Schema, packet: &FieldValues) -> bool {
         self.family.is_none_or(|family| Some(family) == packet.family)
             && self.conditions.iter().all(|condition| condition.holds(schema, packet))
@@ -52,7 +67,7 @@ fn for_packet(test: Option<Family>, packet: Option<Family>) -> bool {
 }
 
 impl Test {
-    /// Whether the value `v` of a field of `width` bits passes.
+    /// Whether the value `v` of a field of `width` bits passes. A live set, whose members the rule set has, passes none.
     pub fn passes(&self, v: u128, width: u32) -> bool {
         match *self {
             Self::Value(value) => v == value,
@@ -60,7 +75,7 @@ impl Test {
             Self::Prefix { value, len } => v >> (width - len) == value >> (width - len),
             Self::Range { lo, hi } => lo <= v && v <= hi,
             Self::Mask { value, mask } => v & mask == value,
-            Self::Absent => false,
+            Self::Absent | Self::Set(_) => false,
         }
     }
 }

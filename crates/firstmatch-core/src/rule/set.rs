@@ -5,9 +5,10 @@ use std::collections::btree_map::Entry;
 use std::num::NonZeroU32;
 use std::ops::Bound;
 
-use super::condition::{NamedCondition, Test};
+use super::condition::{Condition, NamedCondition, Test};
 use super::conditions::{ConditionRef, Conditions, pack};
 use super::id::{Priority, RuleId};
+use super::live_sets::LiveSets;
 use super::spec::{Rule, RuleSpec};
 use crate::error::UpdateError;
 use crate::schema::{Family, Field, Schema};
@@ -36,6 +37,7 @@ pub struct RuleSet {
     slots: Vec<Slot>,
     free: Vec<u32>,
     order: BTreeMap<Priority, u32>,
+    live_sets: LiveSets,
     /// Reuse counts of slots whose live rule came back after later rules of the slot were undone.
     ///
     /// The count is that of the next rule that takes the slot; `None` if every count is spent. Both ways to free the
@@ -82,7 +84,14 @@ impl RuleSet {
     }
 
     fn over(schemas: Vec<Schema>) -> Self {
-        Self { schemas, slots: Vec::new(), free: Vec::new(), order: BTreeMap::new(), passed: BTreeMap::new() }
+        Self {
+            schemas,
+            slots: Vec::new(),
+            free: Vec::new(),
+            order: BTreeMap::new(),
+            live_sets: LiveSets::default(),
+            passed: BTreeMap::new(),
+        }
     }
 
     /// Returns the schemas: one, or those of IPv4 and IPv6.
@@ -93,6 +102,74 @@ impl RuleSet {
     /// Returns the schema for packets of this family, if the set classifies them.
     pub fn schema(&self, family: Option<Family>) -> Option<&Schema> {
         self.schemas.iter().find(|schema| schema.family() == family)
+    }
+
+    /// Returns the live sets, which rules test by their ids.
+    pub fn live_sets(&self) -> &LiveSets {
+        &self.live_sets
+    }
+
+    /// Returns the live sets, to add sets or change members.
+    pub fn live_sets_mut(&mut self) -> &mut LiveSets {
+        &mut self.live_sets
+    }
+
+    /// Returns the rules with the members that live sets have now, and without live sets.
+    ///
+    /// Ids and priorities stay, so that answers are those of this set as long as no member changes.
+    ///
+    /// ```
+    /// let text = "family ipv4\nlive set bad = { 192.0.2.0/24 }\ndeny src $bad\n";
+    /// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+    /// let same = firstmatch_formats::parse("family ipv4\n\ndeny src 192.0.2.0/24\n", &Default::default())?.rules;
+    /// assert!(rules.resolved().iter().eq(same.iter()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn resolved(&self) -> Self {
+        let mut out = self.clone();
+        for slot in &mut out.slots {
+            if let Slot::Live(rule) = slot
+                && rule.tests_live_sets()
+            {
+                *rule = self.resolve(rule);
+            }
+        }
+        out.live_sets = LiveSets::default();
+        out
+    }
+
+    /// Returns a rule with the members that live sets have now.
+    pub(super) fn resolve(&self, rule: &Rule) -> Rule {
+        let mut rule = rule.clone();
+        rule.spec.conditions = self.live_sets.resolved(&rule.conditions, &self.schemas);
+        self.bind_indices(&mut rule.spec.conditions);
+        rule
+    }
+
+    /// Gives the live sets the ids that `other` has for sets of these names; other sets come behind them.
+    ///
+    /// Sets that only `other` has come, too, without members.
+    pub fn number_live_sets_as(&mut self, other: &Self) {
+        let (sets, ids) = self.live_sets.ordered_as(&other.live_sets);
+        self.live_sets = sets;
+        for slot in &mut self.slots {
+            if let Slot::Live(rule) = slot
+                && rule.tests_live_sets()
+            {
+                let binding = rule.conditions.binding();
+                let renumber = |(family, test)| match test {
+                    Test::Set(id) => (family, Test::Set(ids.get(id.index()).copied().unwrap_or(id))),
+                    test => (family, test),
+                };
+                let renumbered = rule.conditions.iter().map(|of| Condition {
+                    field: of.field,
+                    negated: of.negated,
+                    tests: of.tests().map(renumber).collect(),
+                });
+                rule.spec.conditions = renumbered.collect();
+                rule.spec.conditions.bind(binding);
+            }
+        }
     }
 
     /// Number of live rules.
@@ -416,8 +493,35 @@ impl RuleSet {
             if condition.count() == 0 {
                 return bad(format!("the condition on {} has no test", field.name()));
             }
+            if condition.tests_live_sets() {
+                self.check_live_sets(condition)?;
+            }
             for (family, test) in condition.tests() {
                 self.check_test(condition, family, test)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a condition with live sets is on addresses, and that its other tests are intervals.
+    fn check_live_sets(&self, condition: ConditionRef<'_>) -> Result<(), UpdateError> {
+        for schema in &self.schemas {
+            let field = &schema.fields()[condition.field];
+            if !schema.has_addresses(condition.field) {
+                let what = format!("{} is no address, and live sets have addresses", field.name());
+                return Err(UpdateError::bad_rule(what));
+            }
+        }
+        for (family, test) in condition.tests() {
+            match test {
+                Test::Set(id) if self.live_sets.get(id).is_none() => return Err(UpdateError::no_set(id)),
+                Test::Set(_) if family.is_some() => {
+                    return Err(UpdateError::bad_rule("a live set is for both families".to_owned()));
+                }
+                Test::Mask { .. } => {
+                    return Err(UpdateError::bad_rule("a value under a mask stands beside a live set".to_owned()));
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -446,7 +550,7 @@ impl RuleSet {
                         field.name()
                     )));
                 }
-                Test::Absent => true,
+                Test::Absent | Test::Set(_) => true,
             };
             if !ok {
                 let what = format!("{test:?} does not fit {} of {} bits", field.name(), field.width());

@@ -121,7 +121,7 @@ pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>
             Test::Value(value) | Test::Prefix { value, .. } => value,
             Test::Range { hi, .. } => hi,
             Test::Mask { mask, .. } => mask,
-            Test::Absent => 0,
+            Test::Absent | Test::Set(_) => 0,
         };
         if largest > info.max() {
             return Err(too_large(info, largest));

@@ -160,7 +160,7 @@ fn bounds(test: Test, of: Value) -> Option<(u128, u128)> {
         Test::Value(value) => Some((value, value)),
         Test::Range { lo, hi } => Some((lo, hi)),
         Test::Prefix { value, len } => Some((value, value | free_bits(of.width(), len))),
-        Test::Mask { .. } | Test::Absent => None,
+        Test::Mask { .. } | Test::Absent | Test::Set(_) => None,
     }
 }
 

@@ -131,6 +131,7 @@ fn test_of(rule: &Rule, field: usize) -> Result<Option<Test>, String> {
     }
     match condition.tests[..] {
         [(_, Test::Absent)] => Err("`absent`: ClassBench has no packets without a field".into()),
+        [(_, Test::Set(_))] => Err("a live set: ClassBench has none".into()),
         // The set has one family, so that a test for it is a test for all packets.
         [(_, test)] => Ok(Some(test)),
         _ => Err(format!("a list of {} values: ClassBench holds one prefix, range or mask", condition.tests.len())),

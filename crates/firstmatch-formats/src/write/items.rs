@@ -6,7 +6,7 @@ use super::as_range;
 use crate::native::{
     ABSENT, Takes, ether_type_name, fragment_name, icmp_code_in, icmp_type_numbers, protocol_name, written_flags,
 };
-use firstmatch_core::rule::{Condition, Test};
+use firstmatch_core::rule::{Condition, LiveSets, Test};
 use firstmatch_core::schema::{ExtensionHeader, Family, Field, Kind};
 
 /// Form in which the values of a field are written.
@@ -48,6 +48,7 @@ pub(super) fn items(
     field: &Field,
     look: &Look,
     of_type: Option<&str>,
+    sets: &LiveSets,
 ) -> Result<Vec<String>, String> {
     let mut items = Vec::with_capacity(condition.tests.len());
     let read_back = match look.takes {
@@ -69,6 +70,11 @@ pub(super) fn items(
         rest = after;
         if test == Test::Absent {
             items.push(family.map_or(ABSENT.to_owned(), |family| format!("family {family} {ABSENT}")));
+            continue;
+        }
+        if let Test::Set(id) = test {
+            let set = sets.get(id).ok_or("a live set that the rules lack")?;
+            items.push(format!("${}", set.name()));
             continue;
         }
         match (look.takes, family) {
@@ -129,7 +135,7 @@ fn slashed(test: Test, show: impl Fn(u128) -> String) -> String {
         Test::Prefix { value, len } => format!("{}/{len}", show(value)),
         Test::Range { lo, hi } => format!("{}-{}", show(lo), show(hi)),
         Test::Mask { value, mask } => format!("{}/{}", show(value), show(mask)),
-        Test::Absent => ABSENT.to_owned(),
+        Test::Absent | Test::Set(_) => ABSENT.to_owned(),
     }
 }
 
@@ -197,6 +203,6 @@ fn number(test: Test, field: &Field, look: &Look) -> Result<String, String> {
                 return Err("a value under a mask, where the native format takes prefixes of numbers alone".into());
             }
         },
-        Test::Absent => ABSENT.to_owned(),
+        Test::Absent | Test::Set(_) => ABSENT.to_owned(),
     })
 }

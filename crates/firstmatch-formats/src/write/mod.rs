@@ -226,7 +226,7 @@ fn as_prefix(test: Test, width: u32) -> Option<(u128, u32)> {
         Test::Prefix { value, len } => Some((value, len)),
         Test::Range { lo, hi } => of(lo, lo ^ hi),
         Test::Mask { value, mask } => of(value, !mask & max),
-        Test::Absent => None,
+        Test::Absent | Test::Set(_) => None,
     }
 }
 

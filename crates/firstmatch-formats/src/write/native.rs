@@ -7,7 +7,7 @@ use super::{Sink, Unwritable, WriteError, fragments_name};
 use crate::native::{ALWAYS, FieldInfo, INET, KINDS, Takes, is_field_name, written_flags};
 use crate::{Labels, RuleFile};
 use firstmatch_core::policy::{Policy, Verdict};
-use firstmatch_core::rule::{Action, Condition, Rule, RuleSet, Test};
+use firstmatch_core::rule::{Action, Condition, LiveSets, Rule, RuleSet, Test};
 use firstmatch_core::schema::{Family, Field, Schema, Source};
 
 /// Writes to a `String`, which does not fail.
@@ -210,7 +210,7 @@ fn write_rule(rules: &RuleSet, looks: &[Option<Look>], rule: &Rule, out: &mut St
         let field = &fields[condition.field];
         let Some(look) = &looks[condition.field] else { return Err(Unwritable::new(NO_SUCH_FIELD).of(field.name())) };
         out.push(' ');
-        write_condition(&condition.unpack(), field, look, of_type, out)
+        write_condition(&condition.unpack(), field, look, of_type, rules.live_sets(), out)
             .map_err(|what| Unwritable::new(what).of(field.name()))?;
     }
     Ok(())
@@ -221,6 +221,7 @@ fn write_condition(
     field: &Field,
     look: &Look,
     of_type: Option<&str>,
+    sets: &LiveSets,
     out: &mut String,
 ) -> Result<(), String> {
     let one = match condition.tests[..] {
@@ -252,7 +253,7 @@ fn write_condition(
         out.push_str(&flags);
         return Ok(());
     }
-    let items = items(condition, field, look, of_type)?;
+    let items = items(condition, field, look, of_type, sets)?;
     match &items[..] {
         [one] => out.push_str(one),
         _ => put!(out, "{{ {} }}", items.join(", ")),

@@ -170,7 +170,7 @@ fn holds(test: Test, value: u128, width: u32) -> bool {
         }
         Test::Range { lo, hi } => (lo..=hi).contains(&value),
         Test::Mask { value: of, mask } => value & mask == of,
-        Test::Absent => false,
+        Test::Absent | Test::Set(_) => false,
     }
 }
 
@@ -183,7 +183,7 @@ fn sample(test: Test, width: u32, rng: &mut Rng) -> u128 {
         Test::Prefix { value, len } => value | any & all.checked_shr(len).unwrap_or(0),
         Test::Range { lo, hi } => lo + any % (hi - lo + 1),
         Test::Mask { value, mask } => value | any & all & !mask,
-        Test::Absent => unreachable!("no correction is `absent`"),
+        Test::Absent | Test::Set(_) => unreachable!("no correction is `absent` or a live set"),
     }
 }
 

@@ -226,6 +226,7 @@ fn write_test(out: &mut String, (family, test): (Option<Family>, Test), random: 
         Test::Prefix { value, len } => write!(out, "{}{blank}/{blank}{len}", show(value)).unwrap(),
         Test::Mask { value, mask } => write!(out, "{}{blank}/{blank}{}", show(value), show(mask)).unwrap(),
         Test::Absent => out.push_str("absent"),
+        Test::Set(_) => unreachable!("no live set is drawn"),
     }
 }
 

@@ -92,7 +92,8 @@ impl GroupedRules {
             Test::Prefix { value: address, len } => format!("{}/{len}", value(address)),
             Test::Range { lo, hi } => format!("{}-{}", value(lo), value(hi)),
             Test::Value(number) | Test::Mask { value: number, .. } => value(number),
-            Test::Absent => "absent".into(),
+            // No policy has live sets.
+            Test::Absent | Test::Set(_) => "absent".into(),
         }
     }
 }

@@ -57,7 +57,7 @@ pub(super) struct Target<'a, T> {
 }
 
 impl<T: Address> Target<'_, T> {
-    fn apply(&mut self, step: Step<T>) {
+    pub(super) fn apply(&mut self, step: Step<T>) {
         self.leaf.apply(step);
         self.log.push(step);
     }
@@ -72,6 +72,7 @@ impl Field {
     }
 
     /// Number of classes with a piece.
+    #[cfg(test)]
     pub(super) fn classes(&self) -> usize {
         self.classes.len() - usize::from(self.all[0].pieces == 0)
     }

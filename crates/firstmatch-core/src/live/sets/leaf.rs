@@ -1,6 +1,6 @@
 //! One field of the rules of live sets, in one replica: its tree and the rows of its classes.
 
-use super::rows::{Bits, Rows};
+use super::rows::{Bits, Rows, WORDS};
 use super::tree::Tree;
 use crate::rule::Address;
 
@@ -61,6 +61,11 @@ impl<T: Address> Leaf<T> {
     #[inline(always)]
     pub(super) fn summary(&self, class: u32) -> u64 {
         self.rows.summary(class) | self.open.summary
+    }
+
+    /// Number of cache lines that a lookup touches: two or more of a node on each level, and those of a row.
+    pub(super) fn lines(&self) -> usize {
+        self.tree.levels() * size_of::<T>().div_ceil(4).div_ceil(2) * 2 + WORDS
     }
 
     /// Returns the heap bytes.

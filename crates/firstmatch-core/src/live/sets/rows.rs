@@ -1,5 +1,7 @@
 //! Rows of bits: for each class the rules whose condition on the field its addresses meet.
 
+use crate::raw::Isa;
+
 /// Largest number of rules with a bit.
 pub(super) const MOST_RULES: usize = 4096;
 /// Number of words of a whole row.
@@ -108,9 +110,9 @@ impl Rows {
 
     /// Prefetches the row of a class.
     #[inline(always)]
-    pub(super) fn prefetch(&self, class: u32) {
+    pub(super) fn prefetch<I: Isa>(&self, isa: I, class: u32) {
         if let Some(line) = self.lines.get(class as usize) {
-            crate::raw::prefetch(line);
+            isa.prefetch(line);
         }
     }
 

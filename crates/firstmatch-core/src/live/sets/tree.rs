@@ -13,7 +13,7 @@
 //! - A start of an inner node equals the first start below it (`check_invariants`).
 //! - A node that lost a start and has fewer than [`LEAST`] joins a neighbour if both fit three quarters of a node.
 
-use crate::raw::prefetch;
+use crate::raw::Isa;
 use crate::rule::Address;
 
 /// Number of starts of a node.
@@ -24,6 +24,26 @@ const LEAST: usize = WIDTH / 4;
 const JOINED: usize = WIDTH * 3 / 4;
 /// Largest number of levels; starts would have to outnumber 2<sup>32</sup> nodes for more.
 const LEVELS: usize = 24;
+
+/// Address with the comparison of a node.
+pub(super) trait Start: Address {
+    /// Number of starts that are at most `key`.
+    fn rank<I: Isa>(isa: I, starts: &[Self; WIDTH], key: Self) -> usize;
+}
+
+impl Start for u32 {
+    #[inline(always)]
+    fn rank<I: Isa>(isa: I, starts: &[Self; WIDTH], key: Self) -> usize {
+        isa.count_at_most(starts, 0xFFFF, key)
+    }
+}
+
+impl Start for u128 {
+    #[inline(always)]
+    fn rank<I: Isa>(_: I, starts: &[Self; WIDTH], key: Self) -> usize {
+        starts.iter().map(|&start| usize::from(start <= key)).sum()
+    }
+}
 
 /// Node: an inner one, or a leaf.
 #[derive(Clone, Copy, Debug)]
@@ -83,16 +103,11 @@ impl<T: Clone> Clone for Tree<T> {
 }
 
 impl<T: Address> Node<T> {
-    /// Number of starts that are at most `key`, unused ones included.
-    #[inline(always)]
-    fn rank(&self, key: T) -> usize {
-        self.starts.iter().map(|&start| u32::from(start <= key)).sum::<u32>() as usize
-    }
-
     /// Returns the index of the last start that is at most `key`.
     #[inline(always)]
     fn find(&self, key: T, len: usize) -> usize {
-        (self.rank(key).min(len)).saturating_sub(1)
+        let rank: usize = self.starts.iter().map(|&start| usize::from(start <= key)).sum();
+        rank.min(len).saturating_sub(1)
     }
 
     /// Fills what lies behind the first `len` starts.
@@ -112,9 +127,9 @@ impl<T: Address> Tree<T> {
         tree
     }
 
-    /// Number of starts.
-    pub(super) fn starts(&self) -> usize {
-        self.starts
+    /// Number of levels.
+    pub(super) fn levels(&self) -> usize {
+        self.depth + 1
     }
 
     /// Returns the heap bytes.
@@ -126,17 +141,20 @@ impl<T: Address> Tree<T> {
     ///
     /// Keys go down the tree level by level, so that their cache misses overlap.
     #[inline(always)]
-    pub(super) fn find_all(&self, keys: &[T], found: &mut [u32]) {
+    pub(super) fn find_all<I: Isa>(&self, isa: I, keys: &[T], found: &mut [u32])
+    where
+        T: Start,
+    {
         found.fill(self.root);
         for level in 0..=self.depth {
             for (key, found) in keys.iter().zip(&mut *found) {
                 let node = &self.nodes[*found as usize];
-                *found = node.values[node.rank(*key).wrapping_sub(1) % WIDTH];
+                *found = node.values[T::rank(isa, &node.starts, *key).wrapping_sub(1) % WIDTH];
                 if level < self.depth
                     && let Some(next) = self.nodes.get(*found as usize)
                 {
-                    prefetch(&next.starts[0]);
-                    prefetch(&next.values[0]);
+                    isa.prefetch(&next.starts[0]);
+                    isa.prefetch(&next.values[0]);
                 }
             }
         }
@@ -377,9 +395,28 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::raw::{Kernel, Level, dispatch};
+
+    struct Find<'a, T>(&'a Tree<T>, &'a [T], &'a mut [u32]);
+
+    impl<T: Start> Kernel for Find<'_, T> {
+        #[inline(always)]
+        fn run<I: Isa>(self, isa: I) {
+            self.0.find_all(isa, self.1, self.2);
+        }
+    }
+
+    /// Finds keys at every level of the machine, with the same answers.
+    fn found_by<T: Start>(tree: &Tree<T>, keys: &[T], found: &mut [u32]) {
+        for (round, level) in Level::available().enumerate() {
+            let before = found.to_vec();
+            dispatch(level, Find(tree, keys, found));
+            assert!(round == 0 || before == found);
+        }
+    }
 
     /// Starts, pieces and lookups equal those of a map, while the tree grows to several levels and shrinks again.
-    fn is_a_map<T: Address>(place: impl Fn(u32) -> T) {
+    fn is_a_map<T: Start>(place: impl Fn(u32) -> T) {
         let mut state = 11u64;
         let mut random = |below: u32| {
             state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
@@ -405,7 +442,7 @@ mod tests {
             }
             let keys: Vec<T> = (0..8).map(|_| place(random(1 << 13))).chain(T::ENDS).collect();
             let mut found = vec![0; keys.len()];
-            tree.find_all(&keys, &mut found);
+            found_by(&tree, &keys, &mut found);
             for (&key, &found) in keys.iter().zip(&found) {
                 let piece = tree.piece(key);
                 let before = map.range(..=key).next_back().map(|(&start, &class)| (start, class));

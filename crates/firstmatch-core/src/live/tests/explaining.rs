@@ -12,6 +12,7 @@ fn candidate(kind: Kind, outcome: Outcome) -> Candidate {
 fn explanation(candidates: Vec<Candidate>) -> Explanation {
     Explanation {
         rules: 70,
+        set_rules: 0,
         kind: Kind::Linear,
         asked: None,
         candidates,

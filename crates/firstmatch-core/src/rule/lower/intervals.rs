@@ -12,13 +12,13 @@ const SPLIT: usize = 8;
 pub(super) fn interval(test: Test, field: &Field) -> Option<(u128, u128)> {
     match test {
         Test::Value(value) => Some((value, value)),
-        Test::Range { lo, hi } => Some((lo, hi)),
+        Test::Range { lo, hi } => (lo <= hi).then_some((lo, hi)),
         Test::Prefix { value, len } => Some((value, value | low_bits(field.width() - len))),
         Test::Mask { value, mask } => {
             let free = !mask & field.max();
             (free & free.wrapping_add(1) == 0).then_some((value, value | free))
         }
-        Test::Absent => None,
+        Test::Absent | Test::Set(_) => None,
     }
 }
 

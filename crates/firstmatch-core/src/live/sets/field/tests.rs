@@ -134,8 +134,7 @@ fn is_lists<T: Address>(place: impl Fn(u32) -> T, start: u32) {
         for at in (0..256).map(|at| place(start + at)).chain(edges.into_iter().flatten()) {
             let signature: Vec<u32> = (0..SETS).filter(|&set| holds(&lists[set], at)).map(|set| set as u32).collect();
             for leaf in &of.leaves {
-                let mut class = [0];
-                leaf.tree.find_all(&[at], &mut class);
+                let class = [leaf.tree.piece(at).class];
                 assert_eq!(&*of.field.all[class[0] as usize].signature, &signature[..], "commit {commit}");
                 let row: Vec<u16> = (0..200u16)
                     .filter(|rule| leaf.word(class[0], usize::from(rule / 64)) >> (rule % 64) & 1 == 1)
