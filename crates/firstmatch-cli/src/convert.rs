@@ -17,11 +17,11 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<End> {
     }
     let Some(loaded) = load(args)? else { return Ok(End::BadInput) };
     let text = match to {
-        Format::Json => firstmatch_formats::json::write(&loaded.file)?,
+        Format::Json => firstmatch_formats::json::write(loaded.with_live_sets())?,
         Format::Native | Format::Classbench => {
             let to = if to == Format::Native { CoreFormat::Native } else { CoreFormat::ClassBench };
             let mut text = String::new();
-            if let Err(error) = write::write(&loaded.file, to, &mut text) {
+            if let Err(error) = write::write(loaded.with_live_sets(), to, &mut text) {
                 refuse(&loaded, to, &error);
                 return Ok(End::BadInput);
             }

@@ -101,7 +101,7 @@ pub(crate) fn serve_live(loaded: &Loaded, engine: &Entry, settings: &Settings) -
         config.front = Some(Front::new(engine.name, move |rules, _| build(rules, &settings)));
     }
     let builder = Firewall::builder().live(config).expansion_limits(loaded.expansion()).counters(true);
-    builder.build_file(loaded.file.clone())
+    builder.build_file(loaded.with_live_sets().clone())
 }
 
 /// Builds an engine over rules that do not change, for a system of threads.

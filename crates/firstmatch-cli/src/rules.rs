@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::bail;
-use firstmatch_core::rule::{ExpansionLimits, Lowered, Rule, lower_products};
+use firstmatch_core::rule::{ExpansionLimits, FieldValues, Lowered, Rule, RuleSpec, Test, lower_products};
 use firstmatch_core::schema::Source;
 use firstmatch_core::{BuildError, Diagnostic, RuleId, Schema};
 use firstmatch_formats::{Fields, Format, Import, Options, RuleFile};
@@ -23,7 +23,10 @@ pub(crate) struct Loaded {
     text: String,
     /// Offset at which each line begins, found on first use.
     lines: OnceLock<Vec<usize>>,
+    /// Rules with the members that live sets have in the file.
     pub(crate) file: RuleFile,
+    /// The same file with its live sets, if it has any.
+    live: Option<Box<RuleFile>>,
     options: Options,
     /// Line of the text on which each rule begins, by slot; only for JSON files.
     ///
@@ -145,6 +148,19 @@ fn included(path: &Path, file: &str, note: &dyn Fn(&Path)) -> Result<String, Str
     })
 }
 
+/// Gives the rules the members that live sets have, and returns the file as it was if it has live sets.
+fn resolve(file: &mut RuleFile) -> Option<Box<RuleFile>> {
+    if file.rules.live_sets().is_empty() {
+        return None;
+    }
+    let live = file.clone();
+    file.rules = file.rules.resolved();
+    if let Some(audited) = &mut file.audited {
+        audited.rules = audited.rules.resolved();
+    }
+    Some(Box::new(live))
+}
+
 pub(crate) fn display(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
@@ -159,7 +175,7 @@ impl Loaded {
     fn parse_noting(path: &Path, text: String, options: Options, note: &dyn Fn(&Path)) -> Option<Self> {
         let name = display(path);
         let is_json = options.format.is_none() && firstmatch_formats::json::is_json(&text);
-        let (file, places) = if is_json {
+        let (mut file, places) = if is_json {
             match firstmatch_formats::json::read(&text, &options) {
                 Ok(read) => (read.file, Some(read.lines)),
                 Err(error) => {
@@ -177,7 +193,18 @@ impl Loaded {
             }
         };
         let is_foreign = options.format.unwrap_or_else(|| firstmatch_formats::sniff(&text)).is_foreign() && !is_json;
-        Some(Self { name, path: path.to_owned(), text, lines: OnceLock::new(), file, options, places, is_foreign })
+        let live = resolve(&mut file);
+        Some(Self {
+            name,
+            path: path.to_owned(),
+            text,
+            lines: OnceLock::new(),
+            file,
+            live,
+            options,
+            places,
+            is_foreign,
+        })
     }
 
     /// Reads the same text again, with or without the flags column of ClassBench.
@@ -242,13 +269,49 @@ impl Loaded {
         self.file.notes.iter().for_each(|note| diagnostics::note(&format!("{}: {note}", self.name)));
     }
 
+    /// Returns the file with its live sets, whose members may change in service.
+    pub(crate) fn with_live_sets(&self) -> &RuleFile {
+        self.live.as_deref().unwrap_or(&self.file)
+    }
+
+    /// Returns a condition that tests live sets as rules write it; `None` for any other condition.
+    pub(crate) fn live_condition(&self, rule: &Rule, field: usize) -> Option<String> {
+        let rules = &self.live.as_deref()?.rules;
+        let rule = rules.get(rule.id)?;
+        let condition = rule.conditions.on(field).filter(|condition| condition.tests_live_sets())?;
+        let conditions = [condition.unpack()].into();
+        let alone = Rule { id: rule.id, spec: RuleSpec { conditions, family: None, ..rule.spec.clone() } };
+        let text = firstmatch_formats::write::native_rule(rules, &alone).ok()?;
+        text.strip_prefix(&format!("{} ", rule.action)).map(str::to_owned)
+    }
+
+    /// Returns the members of live sets that are why a rule matches: text such as `192.0.2.0/24 is in $bad`.
+    pub(crate) fn members_of(&self, rule: &Rule, values: &FieldValues) -> Vec<String> {
+        let rules = self.live.as_deref().map(|live| &live.rules);
+        let Some((rules, rule)) = rules.and_then(|rules| Some((rules, rules.get(rule.id)?))) else { return Vec::new() };
+        let mut found = Vec::new();
+        for condition in rule.conditions.iter().filter(|condition| !condition.negated) {
+            let (Some(family), Some(value)) = (values.family, values.values[condition.field]) else { continue };
+            for (_, test) in condition.tests() {
+                if let Test::Set(id) = test
+                    && let Some(set) = rules.live_sets().get(id)
+                {
+                    let member = set.member_with(family, value);
+                    found.extend(member.map(|member| format!("{member} is in ${}", set.name())));
+                }
+            }
+        }
+        found
+    }
+
     /// Returns the same file with its audit rules in force, if it has any.
     pub(crate) fn audited(&self) -> Option<Self> {
         let file = self.file.audited.as_deref()?.clone();
         let Self { name, path, text, options, places, is_foreign, .. } = self;
         let (name, path, text, options) = (name.clone(), path.clone(), text.clone(), options.clone());
         let (places, is_foreign) = (places.clone(), *is_foreign);
-        Some(Self { name, path, text, lines: OnceLock::new(), file, options, places, is_foreign })
+        let live = self.live.as_deref().and_then(|live| live.audited.clone());
+        Some(Self { name, path, text, lines: OnceLock::new(), file, live, options, places, is_foreign })
     }
 
     /// Returns the rules lowered for each schema; `None` if a condition has too many regions, and then an error is shown.

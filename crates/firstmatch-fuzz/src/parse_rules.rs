@@ -100,6 +100,7 @@ fn check_written(format: Format, file: &RuleFile) {
 
 /// Checks that a packet lies in one region of each rule that matches it, and in no others.
 fn check_lowering(set: &RuleSet, schema: &Schema, seed: u64) {
+    let set = &set.resolved();
     let lowered = match lower(set, schema, &CAPS) {
         Ok(lowered) => lowered,
         Err(error) => {

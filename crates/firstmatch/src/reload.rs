@@ -45,6 +45,8 @@ impl Firewall {
     /// are built anew, beside the workers. Workers follow at their next batch. If nothing differs, nothing is done.
     ///
     /// Rules are compared with the live ones, so changes by [updates](Firewall::update) that the text lacks are undone.
+    /// Live sets get the members that the text gives them; only those that differ are changed. A live set that the text
+    /// lacks has none any more.
     ///
     /// ```
     /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
@@ -71,12 +73,13 @@ impl Firewall {
     ///
     /// # Errors
     /// As [`Firewall::reload`].
-    pub fn reload_file(&self, file: RuleFile) -> Result<Reloaded, Error> {
+    pub fn reload_file(&self, mut file: RuleFile) -> Result<Reloaded, Error> {
         let inner = &self.inner;
         let mut writer = inner.lock();
         // A transaction that was forgotten is undone.
         drop(writer.begin());
         let view = inner.view();
+        file.rules.number_live_sets_as(writer.rules());
         let alignment = Alignment::new(writer.rules(), &file.rules);
         let is_other = writer.rules().schemas() != file.rules.schemas() || view.policy != file.policy;
         let warnings = file.warnings.clone();
@@ -114,6 +117,7 @@ impl Firewall {
             [ipv4, ipv6] => RuleSet::dual(ipv4.clone(), ipv6.clone()),
             schemas => RuleSet::new(schemas[0].clone()),
         };
+        *rules.live_sets_mut() = file.rules.live_sets().clone();
         for (id, rule) in order {
             rules.insert_as(id, rule.spec.clone())?;
         }
@@ -132,6 +136,12 @@ impl Firewall {
 /// Changes the live rules into those of a file over the same fields, and returns their ids in order.
 fn change(writer: &mut Writer, alignment: &Alignment, file: &RuleSet) -> Result<Vec<RuleId>, UpdateError> {
     let mut transaction = writer.begin();
+    for (id, set) in file.live_sets().iter() {
+        if transaction.rules().live_sets().get(id).is_none() {
+            transaction.add_set(set.name())?;
+        }
+        transaction.replace_members(id, set.members())?;
+    }
     alignment.removed.iter().try_for_each(|&id| transaction.remove(id))?;
     let mut ids: Vec<RuleId> = Vec::with_capacity(alignment.ids.len());
     for (known, rule) in alignment.ids.iter().zip(file.iter()) {

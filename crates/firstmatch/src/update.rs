@@ -27,8 +27,8 @@ use crate::{Error, Rule};
 #[derive(Debug)]
 #[must_use = "a change that is not committed is undone"]
 pub struct Update<'f> {
-    inner: &'f Inner,
-    writer: MutexGuard<'f, Writer>,
+    pub(crate) inner: &'f Inner,
+    pub(crate) writer: MutexGuard<'f, Writer>,
     warnings: Vec<Diagnostic>,
 }
 

@@ -5,6 +5,8 @@
 mod guide;
 #[path = "firewall/reload.rs"]
 mod reload;
+#[path = "firewall/sets.rs"]
+mod sets;
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -247,6 +247,9 @@ impl<'a> Explanation<'a> {
                     self.loaded.place(rule)
                 )?;
                 writeln!(out, "         {}", clip(&self.loaded.text_of(rule), RULE_WIDTH))?;
+                for member in self.loaded.members_of(rule, values) {
+                    writeln!(out, "         {member}")?;
+                }
             }
             None => {
                 let default = policy.default;
@@ -299,7 +302,8 @@ impl<'a> Explanation<'a> {
                 failed.push(field.name());
             }
             let mark = if holds { "holds" } else { "FAILS" };
-            let wanted = show::condition(condition, field);
+            let live = self.loaded.live_condition(rule, condition.field);
+            let wanted = live.unwrap_or_else(|| show::condition(condition, field));
             lines.push((mark, wanted, show::actual(condition, field, values)));
         }
         let width = lines.iter().map(|line| line.1.chars().count()).filter(|&w| w <= ALIGNED).max().unwrap_or(0);

@@ -100,7 +100,7 @@ impl RulesFile {
             Some(system) => Some((system.build(&loaded, &loaded.file.policy)?, loaded.file.policy)),
             None => None,
         };
-        let done = match self.firewall.reload_file(loaded.file.clone()) {
+        let done = match self.firewall.reload_file(loaded.with_live_sets().clone()) {
             Ok(done) => done,
             Err(error) => return loaded.not_built(error, |_| None).map(|()| None),
         };

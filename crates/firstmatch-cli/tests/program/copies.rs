@@ -91,14 +91,17 @@ fn bad_input_is_an_error() {
     }
 }
 
-/// The guide's code is compiled and run, because examples have each of its lines in the same order.
+/// The guide's code is compiled and run, because examples have each of its lines in the same order. Those of a page of
+/// the documentation are among them.
 #[test]
 fn the_guide_quotes_the_examples() {
     let guide = include_str!("../../../../docs/threads.md");
-    let trimmed = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    let line = |line: &'static str| line.trim().trim_start_matches("/// ");
+    let trimmed = |text: &'static str| text.lines().map(line).collect::<Vec<_>>().join("\n");
     let examples = [
         include_str!("../../../firstmatch/examples/copies.rs"),
         include_str!("../../../firstmatch/examples/router.rs"),
+        include_str!("../../../firstmatch/src/sets.rs"),
     ];
     let examples = examples.map(trimmed);
     let quotes: Vec<_> = guide.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();

@@ -15,6 +15,7 @@ mod fixture;
 mod generate;
 mod import;
 mod layers;
+mod live_sets;
 mod prove;
 mod structure;
 mod systems;

@@ -24,6 +24,9 @@ pub fn write(file: &RuleFile) -> Result<String, Unwritable> {
     if !schemas.iter().all(usual) {
         return Err(Unwritable::new("the schema's words are narrower than 32 bits, which JSON cannot say"));
     }
+    if let Some((_, set)) = rules.live_sets().iter().next() {
+        return Err(Unwritable::new(format!("the live set `{}`, which JSON cannot hold", set.name())));
+    }
     let mut out = String::new();
     // Writing to a `String` does not fail.
     let _ = write!(out, "{{\n  \"format\": \"{FORMAT}\",\n  \"version\": {VERSION},\n  \"schemas\": [");

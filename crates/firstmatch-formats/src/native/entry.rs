@@ -168,6 +168,17 @@ fn too_large(info: &FieldInfo<'_>, value: u128) -> Message {
 }
 
 impl Entry {
+    /// Returns the reason why the entry is no member of a live set, if it is none.
+    pub(super) fn no_member(&self) -> Option<Message> {
+        let what = match (self.class, self.test) {
+            (Class::Address, Test::Mask { .. }) => "address under a mask".to_owned(),
+            (Class::Address, _) => return None,
+            _ => self.describe(),
+        };
+        let wanted = "an address, a prefix or a range of addresses";
+        Some(Message::new(format!("a live set takes no {what}")).expected(wanted))
+    }
+
     /// Returns the name of the type of an ICMP code.
     pub(super) fn code_type(&self) -> Option<&'static str> {
         if let Class::IcmpCode(of_type) = self.class { Some(of_type) } else { None }

@@ -47,9 +47,13 @@ impl Parser<'_> {
         let (own_schema, is_single) = (self.fields.own_values, self.is_single);
         let context = Context { only: self.only, info: None, own_schema, is_single, in_list: true, may_except: true };
         loop {
-            if lexer.kind != Kind::Eol
-                && let Err((place, message)) = value(&mut lexer, context, &mut |entry| self.entries.push(entry))
-            {
+            let (mut misfit, start) = (None, lexer.span);
+            let mut add = |entry: Entry| match entry.no_member().filter(|_| self.sets.is_live) {
+                Some(message) => misfit = Some((start, message)),
+                None => self.entries.push(entry),
+            };
+            let read = if lexer.kind == Kind::Eol { Ok(()) } else { value(&mut lexer, context, &mut add) };
+            if let Err((place, message)) = read.and(misfit.map_or(Ok(()), Err)) {
                 let (line, column) = (place.line, place.column(text));
                 self.report.fault(span, || message.about(&format!("{}, line {line}, column {column}: ", quote(name))));
             }

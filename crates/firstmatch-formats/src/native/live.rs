@@ -41,6 +41,7 @@ pub fn parse_rule(
     let mut parser = Parser::new(text, options, &no_files);
     parser.is_single = true;
     parser.fields = Fields::of_set(rules);
+    parser.know_live_sets(rules.live_sets());
     parser.only = if let [one] = rules.schemas() { one.family() } else { None };
     // The fault is noted already.
     let _: Result<(), Stop> = parser.single();

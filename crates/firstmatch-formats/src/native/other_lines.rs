@@ -17,7 +17,7 @@ use crate::Options;
 use crate::report::{Mark, Message, Span};
 
 /// Words that begin lines which may go on behind their end.
-const SEVERAL_LINES: [&str; 2] = ["set", "schema"];
+const SEVERAL_LINES: [&str; 3] = ["set", "live", "schema"];
 /// Maximum length of a line that is translated, in bytes.
 const MAX_LEN: usize = 400;
 

@@ -21,8 +21,8 @@ use firstmatch_core::rule::{RuleSet, RuleSpec, Test};
 use firstmatch_core::schema::Family;
 
 /// Words that a line may start with.
-pub(super) const KEYWORDS: [&str; 11] =
-    ["permit", "deny", "mark", "match", "audit", "set", "family", "schema", "default", "unknown", "fragments"];
+pub(super) const KEYWORDS: [&str; 12] =
+    ["permit", "deny", "mark", "match", "audit", "live", "set", "family", "schema", "default", "unknown", "fragments"];
 
 pub(super) const ACTIONS: [&str; 4] = ["permit", "deny", "mark", "match"];
 
@@ -159,6 +159,7 @@ impl<'t> Parser<'t> {
         if self.report.has_faults() {
             return (rules, labels);
         }
+        self.add_live_sets(&mut rules);
         let place = |field: usize| extra.iter().position(|&f| f == field).map_or(field, |place| ALWAYS + place);
         for mut spec in specs {
             if spec.conditions.iter().any(|condition| place(condition.field) != condition.field) {
@@ -191,6 +192,7 @@ impl<'t> Parser<'t> {
             (Kind::Word, word) if ACTIONS.contains(&word) => self.rule(),
             (Kind::Word, "audit") => self.audit(),
             (Kind::Word, "set") => self.set(),
+            (Kind::Word, "live") if !self.is_assignment() => self.live_set(),
             (Kind::Word, "schema") => self.schema(),
             (Kind::Word, "family" | "default" | "unknown" | "fragments") => self.directive(),
             (Kind::Word, "remark") => {
@@ -291,6 +293,7 @@ impl<'t> Parser<'t> {
                 return self.unclosed(open, faulty);
             }
             match self.lexer.kind {
+                Kind::Close if empty && self.sets.is_live => break,
                 Kind::Close if empty => {
                     let span = open.to(self.lexer.span);
                     self.lexer.bump();
@@ -454,7 +457,7 @@ impl<'t> Parser<'t> {
         let code_types = &mut self.code_types;
         let (mut misfit, mut any, mut masked) = (None, false, None);
         let info = field.map(|field| self.fields.infos[field]);
-        let (own_schema, is_single) = (self.fields.own_values, self.is_single);
+        let (own_schema, is_single, is_live) = (self.fields.own_values, self.is_single, self.sets.is_live);
         let context =
             Context { only: self.only, info, own_schema, is_single, in_list, may_except: in_list || !self.is_negated };
         let read = item::item(&mut self.lexer, context, &mut |mut entry| {
@@ -473,7 +476,10 @@ impl<'t> Parser<'t> {
             any = true;
             masked = matches!(entry.test, Test::Mask { .. }).then_some(entry);
             match &info {
-                None => entries.push(entry),
+                None => match entry.no_member().filter(|_| is_live) {
+                    Some(message) => misfit = Some(message),
+                    None => entries.push(entry),
+                },
                 Some(info) => match fit(&entry, info) {
                     Ok(test) => {
                         tests.push(test);

@@ -11,7 +11,9 @@ use super::other_words;
 use super::parser::{ACTIONS, Parser, Stop};
 use crate::report::{Message, Span, quote};
 use crate::{Contradiction, MAX_LINES, Part, contradiction, extension_as_protocol, no_label};
-use firstmatch_core::rule::{Action, Conditions, ExpansionLimits, Priority, RuleSpec, Test, can_match, pack};
+use firstmatch_core::rule::{
+    Action, ConditionRef, Conditions, ExpansionLimits, Priority, RuleSpec, Test, can_match, pack,
+};
 use firstmatch_core::schema::{ExtensionHeader, Schema, Source};
 
 /// Number of the protocol whose name may be followed by flags.
@@ -361,6 +363,12 @@ impl Parser<'_> {
 
     /// Checks that the rule keeps the limits, and warns if it cannot match.
     fn check(&mut self, spec: &RuleSpec, whole: Span) -> Result<(), Stop> {
+        // A live set may come to hold any address, so conditions with one are left out.
+        let fixed = spec.tests_live_sets().then(|| {
+            let conditions = spec.conditions.iter().filter(|of| !of.tests_live_sets());
+            RuleSpec { conditions: conditions.map(ConditionRef::unpack).collect(), ..spec.clone() }
+        });
+        let spec = fixed.as_ref().unwrap_or(spec);
         let expansion = self.options.expansion;
         let mut alive = self.fields.views.is_empty();
         for schema in &self.fields.views {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::entry::Entry;
 use crate::report::{FaultIndex, Span};
+use firstmatch_core::rule::SetId;
 
 /// Sets by name, and the definition that is being read.
 #[derive(Default)]
@@ -16,6 +17,10 @@ pub(super) struct Sets<'t> {
     pub(super) is_union: bool,
     /// Number of values of sets so far, counted at each definition and each use.
     pub(super) expanded: usize,
+    /// Whether the set being defined is live.
+    pub(super) is_live: bool,
+    /// Live sets of the file, by index, in order.
+    pub(super) live: Vec<usize>,
 }
 
 pub(super) struct Set {
@@ -25,6 +30,8 @@ pub(super) struct Set {
     pub(super) entries: Vec<Entry>,
     pub(super) state: State,
     pub(super) used: bool,
+    /// Number among the live sets; `None` for a set whose values are written out.
+    pub(super) live: Option<SetId>,
 }
 
 pub(super) enum State {

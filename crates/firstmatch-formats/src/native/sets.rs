@@ -3,17 +3,57 @@
 use std::collections::HashSet;
 
 use super::entry::fit;
+use super::fields::Takes;
 use super::lexer::{Kind, described};
 use super::names;
 use super::parser::{Parser, Stop};
 use super::set_table::{Set, State};
 use crate::report::{Message, Span, quote};
+use firstmatch_core::rule::{LiveSets, Member, RuleSet, SetId, Test};
 
 impl<'t> Parser<'t> {
     /// Reads `set NAME = { … }`.
     pub(super) fn set(&mut self) -> Result<(), Stop> {
         self.lexer.bump();
         self.named_set(false)
+    }
+
+    /// Reads `live set NAME = { … }`.
+    pub(super) fn live_set(&mut self) -> Result<(), Stop> {
+        self.lexer.bump();
+        if !self.lexer.is_word("set") {
+            let (kind, span) = (self.lexer.kind, self.lexer.span);
+            let what = format!("{} after live", described(kind, span.text(self.text)));
+            return self.fault(span, || Message::new(what).expected("`live set NAME = { … }`"));
+        }
+        self.sets.is_live = true;
+        let read = self.set();
+        self.sets.is_live = false;
+        read
+    }
+
+    /// Makes the live sets of `rules` known, so that a rule can name them.
+    pub(super) fn know_live_sets(&mut self, sets: &'t LiveSets) {
+        for (id, set) in sets.iter() {
+            self.sets.by_name.insert(set.name(), self.sets.all.len());
+            let (span, entries) = (Span::default(), Vec::new());
+            self.sets.all.push(Set { span, entries, state: State::Good, used: true, live: Some(id) });
+        }
+    }
+
+    /// Adds the live sets of the file to `rules`, with their members.
+    pub(super) fn add_live_sets(&mut self, rules: &mut RuleSet) {
+        for &index in &self.sets.live {
+            let Set { span, entries, .. } = &self.sets.all[index];
+            let members = entries.iter().filter_map(|entry| Member::of(entry.family?, entry.test));
+            let sets = rules.live_sets_mut();
+            let added = sets
+                .add(span.text(self.text))
+                .and_then(|id| members.into_iter().try_for_each(|member| sets.insert(id, member).map(drop)));
+            if let Err(error) = added {
+                self.report.fault(*span, || error.to_string());
+            }
+        }
     }
 
     /// Whether the line begins with a name and `=`, as other languages name sets.
@@ -135,9 +175,12 @@ impl<'t> Parser<'t> {
             entries = Vec::new();
         }
         let state = if faulty { State::Faulty } else { State::Good };
-        let set = Set { span, entries, state, used: false };
+        let live = self.sets.is_live.then(|| SetId::new(self.sets.live.len() as u32));
+        let set = Set { span, entries, state, used: false, live };
         let Some(&index) = self.sets.by_name.get(name) else {
-            self.sets.by_name.insert(name, self.sets.all.len());
+            let index = self.sets.all.len();
+            self.sets.by_name.insert(name, index);
+            self.sets.live.extend(live.map(|_| index));
             return self.sets.all.push(set);
         };
         let known = &mut self.sets.all[index];
@@ -170,8 +213,10 @@ impl<'t> Parser<'t> {
         // The entries are taken out while they are read; no other code looks at them.
         let entries = std::mem::take(&mut set.entries);
         let known = matches!(set.state, State::Good);
-        let line = set.span.line;
-        if known && !self.over_budget(entries.len(), span) {
+        let (line, live) = (set.span.line, set.live);
+        if let Some(id) = live {
+            self.live_reference(name, line, id, span, field);
+        } else if known && !self.over_budget(entries.len(), span) {
             match field {
                 None => {
                     self.entries.extend_from_slice(&entries);
@@ -196,6 +241,22 @@ impl<'t> Parser<'t> {
         self.sets.all[index].entries = entries;
     }
 
+    /// Reads `$NAME` of a live set.
+    fn live_reference(&mut self, name: &str, line: u32, id: SetId, span: Span, field: Option<usize>) {
+        let Some(field) = field else {
+            let what = format!("`${name}` (line {line}) is a live set, which no other set can hold");
+            self.report.fault(span, || Message::new(what).expected("both sets in the rule: `src { $a, $b }`"));
+            return;
+        };
+        let info = self.fields.infos[field];
+        if !matches!(info.takes, Takes::Address(_) | Takes::Anything) || !self.fields.is_of_families() {
+            let what = format!("{} takes no live set, which holds IP addresses", info.name);
+            self.report.fault(span, || Message::new(what).expected(info.wants()));
+            return;
+        }
+        self.tests.push((None, Test::Set(id)));
+    }
+
     /// Notes a fault at the first use of an undefined name, but not at later ones.
     fn undefined(&mut self, name: &'t str, span: Span) {
         let known = self.sets.by_name.keys().copied();
@@ -211,7 +272,8 @@ impl<'t> Parser<'t> {
             self.report.fault(span, || message)
         };
         self.sets.by_name.insert(name, self.sets.all.len());
-        self.sets.all.push(Set { span, entries: Vec::new(), state: State::Undefined(fault), used: true });
+        let state = State::Undefined(fault);
+        self.sets.all.push(Set { span, entries: Vec::new(), state, used: true, live: None });
     }
 
     fn over_budget(&mut self, more: usize, span: Span) -> bool {
@@ -226,11 +288,12 @@ impl<'t> Parser<'t> {
 
     /// Warns of sets that no rule uses, and returns their lines.
     pub(super) fn warn_of_unused_sets(&mut self) -> Vec<u32> {
-        for set in self.sets.all.iter().filter(|set| !set.used) {
+        for set in self.sets.all.iter().filter(|set| !set.used && set.live.is_none()) {
             let name = set.span.text(self.text);
             self.report.warn(set.span, || format!("the set {} is never used", quote(name)));
         }
-        let mut lines: Vec<u32> = self.sets.all.iter().filter(|set| !set.used).map(|set| set.span.line).collect();
+        let mut lines: Vec<u32> =
+            self.sets.all.iter().filter(|set| !set.used && set.live.is_none()).map(|set| set.span.line).collect();
         lines.sort_unstable();
         lines
     }

@@ -68,6 +68,9 @@ fn check_set(rules: &RuleSet, policy: &Policy, sink: &mut Sink<'_>) -> Option<Fa
         }
         sink.fault(Unwritable::new(format!("ClassBench has no policy: {} cannot be written", opened.join(", "))));
     }
+    if let Some((_, set)) = rules.live_sets().iter().next() {
+        sink.fault(Unwritable::new(format!("ClassBench has no live sets: `{}` cannot be written", set.name())));
+    }
     if rules.is_empty() {
         sink.fault(Unwritable::new("there are no rules: a ClassBench file without any says nothing"));
     }

@@ -3,7 +3,7 @@
 //! No file is opened here. **Anything that a format cannot hold is an error** that names it with its rule and field.
 //! Nothing is left out and nothing is made up. The text reads back as the same rules in the same order:
 //!
-//! - [`native`] holds every rule over its own fields and over schemas of no family. It keeps the order of rules, but
+//! - [`native`] holds every rule over its own fields and over schemas of no family, and live sets. It keeps the order of rules, but
 //!   not the numbers of their priorities, their ids or their lines, because these follow from the new lines. Sets are
 //!   written out where they were used.
 //! - [`classbench`] holds rules over one 5-tuple, with one prefix, range or mask per field.

@@ -50,6 +50,7 @@ fn all(
         sink.text(&format!("{name} {verdict}\n"));
     }
     sink.text(&format!("fragments {}\n", fragments_name(policy.fragments)));
+    write_live_sets(rules, &mut sink);
     if !rules.is_empty() {
         sink.text("\n");
     }
@@ -66,6 +67,30 @@ fn all(
         });
     }
     sink.finish()
+}
+
+/// Largest number of members of a live set on one line.
+const ON_A_LINE: usize = 6;
+
+/// Writes the live sets with the members that they have now.
+fn write_live_sets(rules: &RuleSet, sink: &mut Sink<'_>) {
+    for (index, (_, set)) in rules.live_sets().iter().enumerate() {
+        let name = set.name();
+        let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+        if !is_name {
+            sink.fault(Unwritable::new(format!("`{name}` is no name for a set in the native format")));
+        }
+        let mut text = String::new();
+        put!(text, "{}live set {name} = {{", if index == 0 { "\n" } else { "" });
+        let (is_long, mut comma) = (set.len() > ON_A_LINE, "");
+        for member in set.members() {
+            put!(text, "{comma}{}{member}", if is_long { "\n    " } else { " " });
+            comma = ",";
+        }
+        text.push_str(if is_long { "\n}\n" } else { " }\n" });
+        sink.text(&text);
+    }
 }
 
 /// Returns a rule of a set as a line of the [native format](crate::native).

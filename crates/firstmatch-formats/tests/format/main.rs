@@ -5,7 +5,7 @@
 //! `except` values with exceptions,
 //! `include` sets that include files. `faults` has every message by line, column and width, `hints` the corrections
 //! that messages propose, `other_lines` those for lines of other rule languages, `hidden` characters that do not show. `warnings` has rules that hardly mean what they say,
-//! `limits` texts that are too large. `grammar` compares the grammar of the manual with the program.
+//! `live_sets` sets whose members change, `limits` texts that are too large. `grammar` compares the grammar of the manual with the program.
 
 mod absent;
 mod except;
@@ -17,6 +17,7 @@ mod include;
 mod layers;
 mod limits;
 mod live;
+mod live_sets;
 mod meaning;
 mod names;
 mod other_lines;

@@ -22,6 +22,7 @@ names! {
     firstmatch::core::live::open,
     firstmatch::core::live::BatchReader,
     firstmatch::core::live::Handle,
+    firstmatch::core::live::SetLimits,
     firstmatch::core::live::Writer,
     firstmatch::formats::json::read,
     firstmatch::net::plane::Dispatch,
