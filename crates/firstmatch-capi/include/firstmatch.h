@@ -720,6 +720,31 @@ int32_t firstmatch_layout_bytes(const struct firstmatch_layout *layout, size_t *
 // Frees a layout; null is none.
 int32_t firstmatch_layout_free(struct firstmatch_layout *layout);
 
+// Adds a member to a live set: an address, a prefix such as `192.0.2.0/24` or a range such as `192.0.2.1-192.0.2.9`.
+//
+// Members may overlap. One that is there already stays. The set must be there when the update is committed.
+int32_t firstmatch_update_set_insert(struct firstmatch_update *update, const char *set, const char *member);
+
+// Removes a member of a live set; nothing happens if it is none. Addresses that other members hold stay in the set.
+int32_t firstmatch_update_set_remove(struct firstmatch_update *update, const char *set, const char *member);
+
+// Replaces the members of a live set by `count` members; only those that differ are changed.
+//
+// `members` may be null if `count` is 0.
+int32_t firstmatch_update_set_replace(struct firstmatch_update *update,
+                                      const char *set,
+                                      const char *const *members,
+                                      size_t count);
+
+// Writes 1 if a member of a live set holds an address, otherwise 0. It waits for an update in progress.
+int32_t firstmatch_set_contains(const struct firstmatch_firewall *firewall,
+                                const char *set,
+                                const char *address,
+                                uint32_t *contains);
+
+// Writes the number of members of a live set. It waits for an update in progress.
+int32_t firstmatch_set_len(const struct firstmatch_firewall *firewall, const char *set, size_t *count);
+
 // Returns the name of a code, for example `FIRSTMATCH_PARSE`; null for a number that is no code.
 const char *firstmatch_status_name(int32_t code);
 
@@ -800,7 +825,8 @@ int32_t firstmatch_update_replace(struct firstmatch_update *update, uint64_t old
 // An update without operations makes no generation. One of more insertions than may wait for a rebuild builds a new
 // engine, still as one generation: this takes as long as a rebuild, and workers go on meanwhile.
 //
-// `ids` has room for `capacity` ids, at least one for each operation, or is null. The id is 0 for a removal.
+// `ids` has room for `capacity` ids, at least one for each operation, or is null. The id is 0 for a removal and for a
+// change of a live set.
 // `generation` may be null. On failure nothing is changed, the update keeps its operations, and the error object names
 // the operation that failed.
 int32_t firstmatch_update_commit(struct firstmatch_update *update,

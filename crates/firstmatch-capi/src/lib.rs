@@ -49,6 +49,7 @@ mod options;
 mod query;
 mod rule;
 mod schema;
+mod sets;
 mod status;
 mod table;
 #[cfg(test)]
@@ -67,6 +68,7 @@ pub use options::*;
 pub use query::*;
 pub use rule::*;
 pub use schema::*;
+pub use sets::*;
 pub use status::*;
 pub use table::*;
 pub use update::*;

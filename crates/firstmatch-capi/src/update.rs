@@ -4,7 +4,7 @@
 //! list of operations, and the commit alone takes the lock.
 
 use firstmatch::core::rule::Priority;
-use firstmatch::{RuleId, Update};
+use firstmatch::{Member, RuleId, Update};
 
 use crate::error::{ErrorHandle, call_with};
 use crate::firewall::FirewallHandle;
@@ -35,13 +35,13 @@ impl Handle for UpdateHandle {
 
 /// Rule that an operation names.
 #[derive(Clone, Copy, Debug)]
-enum Reference {
+pub(crate) enum Reference {
     Id(RuleId),
     Operation(usize),
 }
 
 #[derive(Debug)]
-enum Operation {
+pub(crate) enum Operation {
     Before(Reference, OwnedRule),
     After(Reference, OwnedRule),
     First(OwnedRule),
@@ -49,6 +49,9 @@ enum Operation {
     At(Priority, OwnedRule),
     Remove(Reference),
     Replace(Reference, OwnedRule),
+    SetInsert(String, Member),
+    SetRemove(String, Member),
+    SetReplace(String, Vec<Member>),
 }
 
 impl UpdateValue {
@@ -59,14 +62,20 @@ impl UpdateValue {
         }
         let index = (rule >> 32).checked_sub(1).and_then(|index| usize::try_from(index).ok());
         match index.and_then(|index| self.operations.get(index).map(|operation| (index, operation))) {
-            Some((_, Operation::Remove(_))) | None => Err(Failure::invalid("no rule and no insertion has this number")),
+            Some((_, operation)) if !operation.inserts() => Err(unnumbered()),
+            None => Err(unnumbered()),
             Some((index, _)) => Ok(Reference::Operation(index)),
         }
     }
 }
 
 impl Operation {
-    /// Does the operation and returns the id of its rule; `given` has those of the operations before it.
+    /// Whether the operation inserts a rule.
+    fn inserts(&self) -> bool {
+        !matches!(self, Self::Remove(_) | Self::SetInsert(..) | Self::SetRemove(..) | Self::SetReplace(..))
+    }
+
+    /// Does the operation and returns the id of the rule that it inserts; `given` has those of the operations before it.
     fn run(&self, update: &mut Update<'_>, given: &[Option<RuleId>]) -> Result<Option<RuleId>, Failure> {
         let id = |reference: Reference| match reference {
             Reference::Id(id) => Ok(id),
@@ -86,6 +95,18 @@ impl Operation {
                 update.remove(id(*rule)?)?;
                 return Ok(None);
             }
+            Self::SetInsert(set, member) => {
+                update.insert_member(update.set(set)?, *member)?;
+                return Ok(None);
+            }
+            Self::SetRemove(set, member) => {
+                update.remove_member(update.set(set)?, *member)?;
+                return Ok(None);
+            }
+            Self::SetReplace(set, members) => {
+                update.replace_members(update.set(set)?, members.iter().copied())?;
+                return Ok(None);
+            }
         }))
     }
 }
@@ -94,7 +115,7 @@ impl Operation {
 ///
 /// # Safety
 /// `update` must be null or a handle of this library that no other call uses.
-unsafe fn record(
+pub(crate) unsafe fn record(
     update: *mut UpdateHandle,
     reference: Option<u64>,
     make: impl FnOnce(Option<Reference>) -> Result<Operation, Failure>,
@@ -107,6 +128,11 @@ unsafe fn record(
         update.operations.push(operation);
         Ok(())
     })
+}
+
+#[cold]
+fn unnumbered() -> Failure {
+    Failure::invalid("no rule and no insertion has this number")
 }
 
 #[cold]
@@ -224,7 +250,8 @@ pub unsafe extern "C" fn firstmatch_update_replace(update: *mut UpdateHandle, ol
 /// An update without operations makes no generation. One of more insertions than may wait for a rebuild builds a new
 /// engine, still as one generation: this takes as long as a rebuild, and workers go on meanwhile.
 ///
-/// `ids` has room for `capacity` ids, at least one for each operation, or is null. The id is 0 for a removal.
+/// `ids` has room for `capacity` ids, at least one for each operation, or is null. The id is 0 for a removal and for a
+/// change of a live set.
 /// `generation` may be null. On failure nothing is changed, the update keeps its operations, and the error object names
 /// the operation that failed.
 #[unsafe(no_mangle)]

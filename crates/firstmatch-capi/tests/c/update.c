@@ -18,6 +18,55 @@ static firstmatch_decision decide(firstmatch_worker *worker, unsigned port) {
     return decision;
 }
 
+/* Members of live sets come and go with rules; wrong ones are refused by name. */
+static void live_sets_change(void) {
+    firstmatch_firewall *firewall = build("live set bad = { 192.0.2.0/24 }\ndeny src $bad tcp\npermit\n", NULL);
+    firstmatch_worker *worker = NULL;
+    firstmatch_update *update = NULL;
+    firstmatch_error *error = NULL;
+    firstmatch_decision before, after;
+    const char *members[] = {"10.0.0.0-10.0.0.9", "2001:db8::/32", "10.0.0.0-10.0.0.9"};
+    uint64_t ids[4];
+    uint32_t contains = 7;
+    size_t count = 0;
+    OK(firstmatch_worker_new(firewall, &worker));
+    OK(firstmatch_update_new(&update));
+    before = decide(worker, 443);
+    OK(firstmatch_update_set_insert(update, "bad", "10.0.0.0/8"));
+    OK(firstmatch_update_set_insert(update, "bad", "10.0.0.1"));
+    OK(firstmatch_update_set_remove(update, "bad", "10.0.0.0/8"));
+    CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_update_set_insert(update, "bad", "10.0.0.1/8"));
+    CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_update_set_insert(update, "bad", NULL));
+    CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_update_remove(update, FIRSTMATCH_OPERATION(0)));
+    OK(firstmatch_update_count(update, &count));
+    CHECK(count == 3);
+    OK(firstmatch_update_commit(update, firewall, 0, ids, 4, NULL, &error));
+    CHECK(error == NULL && ids[0] == 0 && ids[2] == 0);
+    after = decide(worker, 443);
+    CHECK(before.rule != 0 && after.rule != 0 && after.rule != before.rule);
+    OK(firstmatch_set_contains(firewall, "bad", "10.0.0.1", &contains));
+    OK(firstmatch_set_len(firewall, "bad", &count));
+    CHECK(contains == 1 && count == 2);
+    OK(firstmatch_set_contains(firewall, "bad", "10.0.0.2", &contains));
+    CHECK(contains == 0);
+    CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_set_contains(firewall, "bad", "10.0.0", &contains));
+    CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_set_len(firewall, "worse", &count));
+    OK(firstmatch_update_set_replace(update, "bad", members, 3));
+    OK(firstmatch_update_commit(update, firewall, 0, NULL, 0, NULL, &error));
+    OK(firstmatch_set_len(firewall, "bad", &count));
+    CHECK(count == 2 && decide(worker, 443).rule == after.rule);
+    OK(firstmatch_update_set_replace(update, "bad", NULL, 0));
+    OK(firstmatch_update_set_insert(update, "worse", "10.0.0.1"));
+    CODE(FIRSTMATCH_INVALID_ARGUMENT, firstmatch_update_commit(update, firewall, 0, NULL, 0, NULL, &error));
+    CHECK(error != NULL && firstmatch_error_operation(error) == 1);
+    firstmatch_error_free(error);
+    OK(firstmatch_set_len(firewall, "bad", &count));
+    CHECK(count == 2 && decide(worker, 443).rule == after.rule);
+    OK(firstmatch_update_free(update));
+    OK(firstmatch_worker_free(worker));
+    OK(firstmatch_firewall_release(firewall));
+}
+
 static void changes_are_done_together(void) {
     firstmatch_firewall *firewall = build("permit tcp dport 443\n", NULL);
     firstmatch_worker *worker = NULL;
@@ -247,6 +296,7 @@ static void files_are_read_again(void) {
 
 int main(void) {
     changes_are_done_together();
+    live_sets_change();
     files_are_read_again();
     structures_are_rules();
     questions_are_answered();
