@@ -118,6 +118,7 @@ impl<I: Isa, A: LiveRules> Chunk<'_, I, A> {
                 let value = keys.row(at)[third.word];
                 queues.values[at] = if value <= MOST_VALUE { value as u16 } else { 0 };
                 queues.rows[at] = queues.third_classes[at] * third.width as u32;
+                isa.prefetch(&third.rows[queues.rows[at] as usize]);
             }
         } else {
             queues.third_classes[..count].fill(0);
@@ -143,6 +144,8 @@ impl<I: Isa, A: LiveRules> Chunk<'_, I, A> {
         for at in 0..count {
             let a: &Class = &first.classes[queues.classes[0][at] as usize];
             let b: &Class = &second.classes[queues.classes[1][at] as usize];
+            isa.prefetch_lines(&engine.open, a.open.first as usize, 1);
+            isa.prefetch_lines(&engine.open, b.open.first as usize, 1);
             for x in 0..3 {
                 for y in 0..3 {
                     let passes = a.partners[x] >> (b.own[y] & 63) & b.partners[y] >> (a.own[x] & 63) & 1;
@@ -184,6 +187,7 @@ impl<I: Isa, A: LiveRules> Chunk<'_, I, A> {
             let mut found = isa.spans12(line, value, bits);
             let waiting = &mut self.queues.waiting;
             let (first, count) = (line.0[15], found.count_ones() as usize);
+            isa.prefetch(&engine.candidates[first as usize + found.trailing_zeros() as usize % TWELVE]);
             let mut named = 0;
             // Four are named always, because their number is unpredictable.
             loop {
