@@ -37,7 +37,8 @@ impl Firewall {
     /// ```
     ///
     /// # Errors
-    /// If the rules exceed a limit on regions.
+    /// If one condition of a rule exceeds a limit on regions, or the sets of a field do all together. A rule whose
+    /// conditions multiply beyond a limit is listed in [`Report::beyond`].
     pub fn check(&self) -> Result<Report, Error> {
         let rules = self.copied();
         Ok(Analysis::new(&rules, &self.policy(), &self.config())?.check())
