@@ -20,6 +20,25 @@ unsafe fn read_member(text: *const c_char) -> Result<Member, Failure> {
     text.parse().map_err(|error: firstmatch::core::UpdateError| Failure::invalid(error.to_string()))
 }
 
+/// Adds the change of one member of a live set to an update.
+///
+/// # Safety
+/// `update`, `set` and `member` must be null or what their types say.
+unsafe fn record_member(
+    update: *mut UpdateHandle,
+    set: *const c_char,
+    member: *const c_char,
+    operation: impl FnOnce(String, Member) -> Operation,
+) -> i32 {
+    let make = |_| {
+        // SAFETY: the caller's promise.
+        let (set, member) = unsafe { (guard::name(set, "the set")?, read_member(member)?) };
+        Ok(operation(set.to_owned(), member))
+    };
+    // SAFETY: the caller's promise.
+    unsafe { record(update, None, make) }
+}
+
 /// Adds a member to a live set: an address, a prefix such as `192.0.2.0/24` or a range such as `192.0.2.1-192.0.2.9`.
 ///
 /// Members may overlap. One that is there already stays. The set must be there when the update is committed.
@@ -29,13 +48,8 @@ pub unsafe extern "C" fn firstmatch_update_set_insert(
     set: *const c_char,
     member: *const c_char,
 ) -> i32 {
-    let make = |_| {
-        // SAFETY: the caller's promise.
-        let (set, member) = unsafe { (guard::name(set, "the set")?, read_member(member)?) };
-        Ok(Operation::SetInsert(set.to_owned(), member))
-    };
     // SAFETY: the caller's promise.
-    unsafe { record(update, None, make) }
+    unsafe { record_member(update, set, member, Operation::SetInsert) }
 }
 
 /// Removes a member of a live set; nothing happens if it is none. Addresses that other members hold stay in the set.
@@ -45,13 +59,8 @@ pub unsafe extern "C" fn firstmatch_update_set_remove(
     set: *const c_char,
     member: *const c_char,
 ) -> i32 {
-    let make = |_| {
-        // SAFETY: the caller's promise.
-        let (set, member) = unsafe { (guard::name(set, "the set")?, read_member(member)?) };
-        Ok(Operation::SetRemove(set.to_owned(), member))
-    };
     // SAFETY: the caller's promise.
-    unsafe { record(update, None, make) }
+    unsafe { record_member(update, set, member, Operation::SetRemove) }
 }
 
 /// Replaces the members of a live set by `count` members; only those that differ are changed.
