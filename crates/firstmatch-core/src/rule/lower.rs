@@ -211,7 +211,8 @@ impl Lowering<'_> {
 /// the rule.
 ///
 /// # Errors
-/// If the rule exceeds a limit of `expansion`; `out` is then unchanged.
+/// If the rule exceeds a limit of `expansion`, or tests a live set, whose members [`lower`] knows from the rule set;
+/// `out` is then unchanged.
 pub fn lower_rule(
     schema: &Schema,
     rule: &RuleSpec,
@@ -223,6 +224,9 @@ pub fn lower_rule(
     }
     if expansion.regions_per_rule > 0 && lower_plain(schema, rule, out) {
         return Ok(1);
+    }
+    if rule.tests_live_sets() {
+        return Err(BuildError::refused("it tests a live set, whose members only its rule set has".to_owned()));
     }
     let choices = choices(schema, rule, expansion)?;
     let count = product(schema, rule, expansion, &choices)?;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engines::shared::wide::Random;
+use crate::rule::{Action, Condition, Priority, SetId};
 
 fn cubes(of: &[(u128, u128)]) -> Vec<Cube> {
     of.iter().map(|&(value, mask)| Cube { value, mask }).collect()
@@ -41,5 +42,19 @@ fn a_union_has_each_value_once() {
             let of = |list: &[(u128, u128)]| list.iter().filter(|(value, mask)| at & mask == *value).count();
             assert_eq!(of(&out), of(&list).min(1), "{at:06b} of {list:?}: {out:?}");
         }
+    }
+}
+
+/// A rule of a live set is refused by itself, because its members are the rule set's: negated it would hold for all.
+#[test]
+fn rules_of_live_sets_are_not_lowered_alone() {
+    let (schema, set) = (Schema::ipv4(), SetId::new(0));
+    for negated in [false, true] {
+        let conditions = vec![Condition { field: 0, negated, tests: vec![(None, Test::Set(set))] }].into();
+        let (priority, action) = (Priority(1), Action::Deny);
+        let rule = RuleSpec { priority, action, conditions, family: None, line: None, value: 0 };
+        let mut out = Regions::new(schema.words().len());
+        let error = lower_rule(&schema, &rule, &ExpansionLimits::default(), &mut out).expect_err("no members");
+        assert!(error.to_string().contains("live set") && out.is_empty(), "{error}");
     }
 }
