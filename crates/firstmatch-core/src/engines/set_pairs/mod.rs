@@ -32,7 +32,8 @@
 //! # Cost
 //! Chunks of 32 keys go through the leaves, the filters, the lists, the buckets and the candidates together. What one
 //! stage finds is a queue for the next, so that no branch depends on a single key, except for lists of more than eight
-//! candidates. A key of a policy of 10,000 rules makes about three probes and tests four candidates.
+//! candidates. In a policy of 10,000 rules (`firstmatch generate rules --profile policy`, seed 1) a key of its trace makes
+//! 2.3 probes, reads 2.8 lines of open rules and tests 4.1 candidates (`firstmatch engines RULES --count TRACE`).
 //!
 //! Pairs grow with the product of the classes that hold the sets of a rule. They are counted before they are made, for
 //! each of seven ways to cut classes into parts, and the fewest are taken. Rules with many prefixes and few groups, such
