@@ -23,6 +23,7 @@ mod tests;
 
 use std::ops::Range;
 
+pub(crate) use intervals::unite as unite_intervals;
 use intervals::{complement, interval, prefixes_if_near, unite};
 
 use super::condition::Test;

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crate::key::Keys;
 use crate::raw::{Isa, LINE_WORDS, Line, Pages};
-use crate::rule::Region;
+use crate::rule::{Region, unite_intervals};
 use crate::schema::Schema;
 
 /// Largest number of keys of one call of [`Leaves::find`].
@@ -86,13 +86,7 @@ impl FieldWords {
             }
             self.interval(of.lo, of.hi, &mut intervals, &mut absent)?;
         }
-        intervals.sort_unstable();
-        intervals.dedup_by(|next, last| {
-            let touches = next.0 <= last.1.saturating_add(1);
-            last.1 = if touches { last.1.max(next.1) } else { last.1 };
-            touches
-        });
-        Some(FieldSet { intervals: intervals.into(), absent })
+        Some(FieldSet { intervals: unite_intervals(intervals).into(), absent })
     }
 
     /// Adds the values of a box.

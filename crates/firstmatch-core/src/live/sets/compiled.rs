@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::replica::MOST_FIELDS;
 use crate::error::BuildError;
-use crate::rule::{Condition, ConditionRef, ExpansionLimits, Member, Regions, RuleSpec, SetId, Test, lower_rule};
+use crate::rule::{
+    Condition, ConditionRef, ExpansionLimits, Member, Regions, RuleSpec, SetId, Test, lower_rule, unite_intervals,
+};
 use crate::schema::{Family, Schema};
 
 /// Rule of live sets for all schemas; `None` where no packet matches.
@@ -100,18 +102,5 @@ fn set_condition(condition: ConditionRef<'_>, family: Family) -> SetCondition {
     }
     sets.sort_unstable();
     sets.dedup();
-    SetCondition { negated: condition.negated, sets, fixed: united(fixed) }
-}
-
-/// Returns the union of intervals as sorted intervals that neither overlap nor touch.
-fn united(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
-    intervals.sort_unstable();
-    let mut out: Vec<(u128, u128)> = Vec::with_capacity(intervals.len());
-    for (lo, hi) in intervals {
-        match out.last_mut() {
-            Some((_, last)) if lo <= last.saturating_add(1) => *last = (*last).max(hi),
-            _ => out.push((lo, hi)),
-        }
-    }
-    out
+    SetCondition { negated: condition.negated, sets, fixed: unite_intervals(fixed) }
 }

@@ -27,7 +27,7 @@ pub(super) fn low_bits(count: u32) -> u128 {
 }
 
 /// Returns the union of intervals as sorted intervals that neither overlap nor touch.
-pub(super) fn unite(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
+pub(crate) fn unite(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     intervals.sort_unstable();
     let mut out: Vec<(u128, u128)> = Vec::with_capacity(intervals.len());
     for (lo, hi) in intervals {
