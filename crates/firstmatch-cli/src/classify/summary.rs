@@ -1,6 +1,7 @@
 //! Summary of the answer for people.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use super::report::{Report, RuleCacheCounts, RuleHits, Timing};
@@ -97,8 +98,12 @@ fn top_rules(report: &Report, loaded: &Loaded, top: usize, out: &mut dyn Write) 
     }
     table.print(out)?;
     let others = hits.len().saturating_sub(top);
-    let idle = report.rules - hits.len();
-    let idle = if idle == 0 { String::new() } else { format!("{} matched no packet", counted(idle as u64, "rule")) };
+    let (all, what) = match loaded.goes_by_line() {
+        true => (loaded.file.rules.iter().map(|rule| loaded.line_of(rule)).collect::<BTreeSet<_>>().len(), "line"),
+        false => (report.rules, "rule"),
+    };
+    let idle = all - hits.len();
+    let idle = if idle == 0 { String::new() } else { format!("{} matched no packet", counted(idle as u64, what)) };
     match (others, idle.is_empty()) {
         (0, true) => Ok(()),
         (0, false) => writeln!(out, "{DIM}{idle}{DIM:#}"),
