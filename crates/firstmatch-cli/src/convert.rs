@@ -82,6 +82,7 @@ fn refuse(loaded: &Loaded, to: CoreFormat, error: &write::WriteError) {
         CoreFormat::Native => "the native format",
         CoreFormat::ClassBench => "ClassBench",
         CoreFormat::Iptables | CoreFormat::Ip6tables => "iptables",
+        CoreFormat::Ios | CoreFormat::Nxos => "Cisco IOS",
     };
     for fault in error.faults() {
         let field = fault.field().map_or(String::new(), |field| format!("{field}: "));

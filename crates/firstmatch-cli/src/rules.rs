@@ -32,8 +32,8 @@ pub(crate) struct Loaded {
     ///
     /// In JSON a rule may begin on any line, and its own line number may be that of another file.
     places: Option<Vec<u32>>,
-    /// Whether this is a file of another firewall, in which several rules may come from one line.
-    is_foreign: bool,
+    /// Format of another firewall's file, in which several rules may come from one line.
+    foreign: Option<Format>,
 }
 
 /// Options of a command for reading its rules.
@@ -192,19 +192,10 @@ impl Loaded {
                 }
             }
         };
-        let is_foreign = options.format.unwrap_or_else(|| firstmatch_formats::sniff(&text)).is_foreign() && !is_json;
+        let format = options.format.unwrap_or_else(|| firstmatch_formats::sniff(&text));
+        let foreign = Some(format).filter(|format| format.is_foreign() && !is_json);
         let live = resolve(&mut file);
-        Some(Self {
-            name,
-            path: path.to_owned(),
-            text,
-            lines: OnceLock::new(),
-            file,
-            live,
-            options,
-            places,
-            is_foreign,
-        })
+        Some(Self { name, path: path.to_owned(), text, lines: OnceLock::new(), file, live, options, places, foreign })
     }
 
     /// Reads the same text again, with or without the flags column of ClassBench.
@@ -215,13 +206,25 @@ impl Loaded {
 
     /// Warns of options for a view that this file has not.
     pub(crate) fn warn_of_view(&self) {
-        if !self.is_foreign && self.options.import != Import::default() {
-            let why = "because this is no file of another firewall";
-            diagnostics::warning(&format!(
-                "{}: the hook, the interfaces and the state change nothing, {why}",
-                self.name
-            ));
-        }
+        let mut without_list = self.options.import.clone();
+        let list = without_list.list.take();
+        let has_views = self.has_views();
+        let what = match self.foreign {
+            None if self.options.import != Import::default() => {
+                "the hook, the interfaces, the state and the list change"
+            }
+            Some(_) if !has_views && without_list != Import::default() => {
+                "the hook, the interfaces and the state change"
+            }
+            Some(_) if has_views && list.is_some() => "the list changes",
+            _ => return,
+        };
+        let why = match self.foreign {
+            None => "this is no file of another firewall",
+            Some(_) if has_views => "this is no configuration of Cisco IOS",
+            Some(_) => "access lists do not depend on them",
+        };
+        diagnostics::warning(&format!("{}: {what} nothing, because {why}", self.name));
     }
 
     /// Returns the limits on the regions of rules.
@@ -307,11 +310,11 @@ impl Loaded {
     /// Returns the same file with its audit rules in force, if it has any.
     pub(crate) fn audited(&self) -> Option<Self> {
         let file = self.file.audited.as_deref()?.clone();
-        let Self { name, path, text, options, places, is_foreign, .. } = self;
+        let Self { name, path, text, options, places, foreign, .. } = self;
         let (name, path, text, options) = (name.clone(), path.clone(), text.clone(), options.clone());
-        let (places, is_foreign) = (places.clone(), *is_foreign);
+        let (places, foreign) = (places.clone(), *foreign);
         let live = self.live.as_deref().and_then(|live| live.audited.clone());
-        Some(Self { name, path, text, lines: OnceLock::new(), file, live, options, places, is_foreign })
+        Some(Self { name, path, text, lines: OnceLock::new(), file, live, options, places, foreign })
     }
 
     /// Returns the rules lowered for each schema; `None` if a condition has too many regions, and then an error is shown.
@@ -377,13 +380,18 @@ impl Loaded {
 
     /// Whether several rules may come from one line, so that answers are about lines.
     pub(crate) fn goes_by_line(&self) -> bool {
-        self.is_foreign
+        self.foreign.is_some()
+    }
+
+    /// Whether the rules depend on the view that they are read for.
+    pub(crate) fn has_views(&self) -> bool {
+        self.foreign.is_some_and(Format::has_views)
     }
 
     /// Returns the rules on a line: at most one, except in JSON and in files of other firewalls.
     pub(crate) fn rules_on(&self, line: u32) -> Vec<&Rule> {
         match &self.places {
-            None if !self.is_foreign => {
+            None if self.foreign.is_none() => {
                 self.file.rules.at(firstmatch_core::rule::Priority::of_line(line)).into_iter().collect()
             }
             _ => self.file.rules.iter().filter(|rule| self.line_of(rule) == line).collect(),

@@ -6,6 +6,7 @@
 //! - [`classbench`]: the filter sets that the ClassBench generator writes.
 //! - `json`: rules for scripts, behind the feature of that name.
 //! - Output of `iptables-save` and `ip6tables-save`, read for the view of an [`Import`].
+//! - Access lists of Cisco IOS, IOS-XE, IOS-XR, NX-OS and ASA in their configurations.
 //!
 //! ```
 //! use firstmatch_formats::{Options};
@@ -163,11 +164,20 @@ pub enum Format {
     Iptables,
     /// Output of `ip6tables-save`, which is only read.
     Ip6tables,
+    /// Configuration of Cisco IOS, IOS-XE, IOS-XR or ASA, of which one access list is read.
+    Ios,
+    /// Configuration of Cisco NX-OS, whose lists of IPv6 permit more of neighbour discovery.
+    Nxos,
 }
 
 impl Format {
     /// Whether this is a format of another firewall, read for the view of an [`Import`].
     pub fn is_foreign(self) -> bool {
+        self.has_views() || matches!(self, Self::Ios | Self::Nxos)
+    }
+
+    /// Whether rules of this format depend on the hook, the interfaces and the state of connections.
+    pub fn has_views(self) -> bool {
         matches!(self, Self::Iptables | Self::Ip6tables)
     }
 }
@@ -252,13 +262,16 @@ pub fn parse_with(text: &str, options: &Options, load: &Load<'_>) -> Result<Rule
         Format::ClassBench => classbench::parse(text, options),
         Format::Iptables => foreign::iptables(text, Family::Ipv4, options),
         Format::Ip6tables => foreign::iptables(text, Family::Ipv6, options),
+        Format::Ios => foreign::ios(text, false, options),
+        Format::Nxos => foreign::ios(text, true, options),
     }
 }
 
 /// Returns the format of a text.
 ///
 /// It is ClassBench if the first line that is neither blank nor a comment starts with `@`. It is iptables if that line
-/// names a table, such as `*filter`, or begins with `-A`, `-N` or `-P`. Addresses and comments show the family.
+/// names a table, such as `*filter`, or begins with `-A`, `-N` or `-P`. Addresses and comments show the family. It is
+/// IOS if that line begins an access list, or is of a configuration that has one below.
 pub fn sniff(text: &str) -> Format {
     let lines = text.strip_prefix(BOM).unwrap_or(text).lines().map(str::trim_start);
     let first = lines.into_iter().find(|line| !line.is_empty() && !line.starts_with('#'));

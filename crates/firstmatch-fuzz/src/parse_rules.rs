@@ -42,7 +42,7 @@ pub fn parse_rules(data: &[u8]) {
         }
         check_caps(&text, format, &read);
     }
-    for format in [Format::Iptables, Format::Ip6tables] {
+    for format in [Format::Iptables, Format::Ip6tables, Format::Ios, Format::Nxos] {
         match parse(&text, &options(Some(format))) {
             Ok(file) => check_list(&text, &file),
             Err(error) => check_faults(&text, &error),

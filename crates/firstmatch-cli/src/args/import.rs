@@ -31,6 +31,9 @@ pub(crate) struct ImportArgs {
     /// Leave out a table that may change packets or verdicts; it may be given several times
     #[arg(long, value_name = "TABLE")]
     without: Vec<Without>,
+    /// The access list that is read; without this the only one
+    #[arg(long, value_name = "NAME")]
+    list: Option<String>,
 }
 
 /// Formats of rules that are read.
@@ -44,6 +47,10 @@ pub(crate) enum From {
     Iptables,
     /// The output of ip6tables-save
     Ip6tables,
+    /// A configuration of Cisco IOS, IOS-XE, IOS-XR or ASA
+    Ios,
+    /// A configuration of Cisco NX-OS
+    Nxos,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -92,6 +99,8 @@ impl ImportArgs {
             From::Classbench => formats::Format::ClassBench,
             From::Iptables => formats::Format::Iptables,
             From::Ip6tables => formats::Format::Ip6tables,
+            From::Ios => formats::Format::Ios,
+            From::Nxos => formats::Format::Nxos,
         })
     }
 
@@ -119,6 +128,7 @@ impl ImportArgs {
             Without::Raw => Table::Raw,
             Without::Security => Table::Security,
         };
+        view.list = self.list.clone();
         view.without = self.without.iter().map(table).collect();
         view
     }

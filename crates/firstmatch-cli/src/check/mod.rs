@@ -226,7 +226,7 @@ impl<'a> Checked<'a> {
             _ => "undecided: the question about this rule exceeds its cap (--max-work, --max-total-work)".to_owned(),
         };
         let stays = "; it must stay, because it makes packets unknown that hide what it tests";
-        let view = if self.loaded.goes_by_line() { "in this view, " } else { "" };
+        let view = if self.loaded.has_views() { "in this view, " } else { "" };
         view.to_owned() + &message + if finding.must_stay { stays } else { "" }
     }
 

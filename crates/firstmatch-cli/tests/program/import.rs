@@ -99,3 +99,65 @@ fn converted_rules_decide_alike() {
         assert!(is_equal || (to.ends_with("json") && err.contains("different fields")), "{to}: {out} {err}");
     }
 }
+
+const RUNNING: &str = "\
+version 15.2
+hostname r1
+object-group network SERVERS
+ host 192.0.2.7
+ 192.0.2.128 255.255.255.128
+!
+interface GigabitEthernet0/0
+ ip access-group EDGE in
+!
+ip access-list standard VTY
+ permit 10.0.0.0 0.255.255.255
+ip access-list extended EDGE
+ remark no shells
+ 20 deny tcp any any eq 22
+ remark web servers
+ 30 permit tcp any object-group SERVERS eq www 443
+ 10 permit icmp any any echo
+ 40 permit tcp any host 192.0.2.7 eq 443
+ 50 permit udp any eq domain any
+ipv6 access-list SIX
+ permit tcp any any eq 22
+";
+
+/// A configuration of a router in each command, with one of its lists.
+#[test]
+fn access_lists_of_cisco_in_each_command() {
+    let fixture = Fixture::new("import-ios");
+    fixture.write("running", RUNNING);
+    fixture.write("after", RUNNING.replace("www 443", "www"));
+    let mut shown = String::new();
+    for line in [
+        &["convert", "running"][..],
+        &["classify", "running", "x.pcap"],
+        &["classify", "running", "x.pcap", "--what-if", "after"],
+        &["explain", "running", "tcp 10.0.0.1:4040 > 192.0.2.7:443", "--rule", "18"],
+        &["check", "running"],
+        &["diff", "running", "after"],
+    ] {
+        shown.push_str(&fixture.shown(&[line, &["--list", "EDGE"]].concat()));
+        shown.push('\n');
+    }
+    for line in [
+        &["convert", "running", "--list", "SIX"][..],
+        &["check", "running"],
+        &["check", "running", "--list", "INSIDE"],
+        &["check", "running", "--list", "VTY", "--hook", "input"],
+        &["check", "running", "--from", "native"],
+        &["check", "x.rules", "--list", "VTY", "--only", "duplicate"],
+    ] {
+        shown.push_str(&fixture.shown(line));
+        shown.push('\n');
+    }
+    assert_snapshot!("import-ios", shown);
+    for to in ["running.rules", "running.json"] {
+        let (code, _, err) = fixture.run(&["convert", "running", "-o", to, "--list", "EDGE"]);
+        assert_eq!(code, 0, "{err}");
+    }
+    let (code, out, err) = fixture.run(&["diff", "running", "running.rules", "--list", "EDGE"]);
+    assert!(code == 0 && out.contains("nothing differs"), "{out} {err}");
+}

@@ -18,6 +18,11 @@ use crate::{Fields, Labels, MAX_LABEL, Options, RuleFile, visible};
 /// Returns the rules of the view that the options ask for; `None` after a fault.
 pub(super) fn rules(hooks: &Hooks, family: Family, options: &Options, report: &mut Report<'_>) -> Option<RuleFile> {
     let view = hooks.view(&options.import, report)?;
+    of_view(&view, family, options, report)
+}
+
+/// Returns the rules of a view; `None` after a fault.
+pub(super) fn of_view(view: &View, family: Family, options: &Options, report: &mut Report<'_>) -> Option<RuleFile> {
     let limits = UnfoldLimits::of(view.chains.iter().map(|chain| chain.rules.len()).sum());
     let list = match unfold(&view.chains, view.base.chain, view.base.policy, family, limits) {
         Ok(list) => list,
@@ -28,10 +33,11 @@ pub(super) fn rules(hooks: &Hooks, family: Family, options: &Options, report: &m
     };
     let spans: BTreeMap<u32, &ChainRule> =
         view.chains.iter().flat_map(|chain| &chain.rules).map(|rule| (rule.span.line, rule)).collect();
-    let file = rule_file(&view, &list, family, options, |line| spans[&line].span, report)?;
+    let file = rule_file(view, &list, family, options, |line| spans[&line].span, report)?;
     if options.max_warnings > 0 {
         warn_of_labels(&spans, report);
-        warn_of_dead_lines(&spans, &list, &file.rules, report);
+        let scope = if view.is_whole { "" } else { "in this view " };
+        warn_of_dead_lines(&spans, &list, &file.rules, scope, report);
     }
     Some(file)
 }
@@ -111,7 +117,13 @@ fn warn_of_labels(rules: &BTreeMap<u32, &ChainRule>, report: &mut Report<'_>) {
 }
 
 /// Warns of lines that decide no packet: an earlier rule takes all packets of each rule that they became.
-fn warn_of_dead_lines(lines: &BTreeMap<u32, &ChainRule>, list: &[Emitted], rules: &RuleSet, report: &mut Report<'_>) {
+fn warn_of_dead_lines(
+    lines: &BTreeMap<u32, &ChainRule>,
+    list: &[Emitted],
+    rules: &RuleSet,
+    scope: &str,
+    report: &mut Report<'_>,
+) {
     let mut alive: BTreeMap<u32, usize> = BTreeMap::new();
     list.iter().for_each(|emitted| *alive.entry(emitted.line).or_default() += 1);
     let mut by: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -135,6 +147,6 @@ fn warn_of_dead_lines(lines: &BTreeMap<u32, &ChainRule>, list: &[Emitted], rules
             [one] => format!("the rule on line {one} takes all its packets"),
             [before @ .., last] => format!("the rules on lines {} and {last} take all its packets", before.join(", ")),
         };
-        report.warn_of_never(rule.span, || Message::new(format!("in this view the rule never decides: {why}")));
+        report.warn_of_never(rule.span, || Message::new(format!("{scope}the rule never decides: {why}")));
     }
 }

@@ -7,6 +7,7 @@
 
 mod chains;
 mod emit;
+mod ios;
 mod iptables;
 mod options;
 mod product;
@@ -32,5 +33,13 @@ pub(crate) fn iptables(text: &str, family: Family, options: &Options) -> Result<
     let mut report = Report::new(text, options);
     let hooks = iptables::read(text, family, &options.import, &mut report);
     let read = if report.has_faults() { None } else { emit::rules(&hooks, family, options, &mut report) };
+    emit::finish(read, report)
+}
+
+/// Reads an access list of Cisco IOS and its kin; `is_nxos` is whether it is known to be one of NX-OS.
+pub(crate) fn ios(text: &str, is_nxos: bool, options: &Options) -> Result<RuleFile, ParseError> {
+    let mut report = Report::new(text, options);
+    let read = ios::read(text, is_nxos, &options.import, &mut report).filter(|_| !report.has_faults());
+    let read = read.and_then(|(view, family)| emit::of_view(&view, family, options, &mut report));
     emit::finish(read, report)
 }

@@ -107,4 +107,6 @@ pub struct Import {
     pub limit: Option<RateLimit>,
     /// Tables that are left out, although they may change packets before or behind the rules.
     pub without: Vec<Table>,
+    /// Access list that is read, by name, or by `ipv4` or `ipv6` and its name; `None` takes the only one.
+    pub list: Option<String>,
 }

@@ -9,7 +9,7 @@ use super::values::{FieldIndex, PROTO, Values};
 use crate::native::INET;
 
 /// Packets whose every field has a value of the field's set.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Product([Option<Rc<Values>>; INET.len()]);
 
 impl Product {
@@ -34,12 +34,12 @@ impl Product {
     }
 
     /// Returns the product of the packets that also have one of `values` in a field; `None` if there are none.
-    pub(super) fn restrict(&self, field: FieldIndex, values: Values) -> Option<Self> {
-        let mut one = Self::default();
+    pub(super) fn restrict(&self, field: FieldIndex, values: impl Into<Rc<Values>>) -> Option<Self> {
+        let (mut one, values) = (Self::default(), values.into());
         if values.is_empty() {
             return None;
         }
-        one.0[field] = Some(Rc::new(values));
+        one.0[field] = Some(values);
         self.meet(&one)
     }
 
@@ -54,7 +54,7 @@ impl Product {
         for field in [PROTO].into_iter().chain((0..INET.len()).filter(|&field| field != PROTO)) {
             let Some(values) = &other.0[field] else { continue };
             out.extend(rest.restrict(field, values.complement(field, family)));
-            let Some(inside) = rest.restrict(field, Values::clone(values)) else { return };
+            let Some(inside) = rest.restrict(field, Rc::clone(values)) else { return };
             rest = inside;
         }
     }

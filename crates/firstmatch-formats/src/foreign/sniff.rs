@@ -13,6 +13,10 @@ type Known = (&'static str, fn(&str) -> bool);
 
 /// Name of the files of iptables that are read.
 const SAVED: &str = "iptables-save output";
+/// Name of the configurations of Cisco that are read.
+const CISCO: &str = "an access list of Cisco IOS";
+/// Beginnings of lines that access lists and groups begin with.
+const LISTS: [&str; 5] = ["ip access-list ", "ipv4 access-list ", "ipv6 access-list ", "access-list ", "object-group "];
 
 const KNOWN: [Known; 9] = [
     (SAVED, is_iptables),
@@ -21,9 +25,7 @@ const KNOWN: [Known; 9] = [
         begins_any(line, &["table inet ", "table ip ", "table ip6 ", "table arp ", "table bridge ", "table netdev "])
             || begins_any(line, &["flush ruleset", "add table ", "nft "])
     }),
-    ("an access list of Cisco IOS", |line| {
-        begins_any(line, &["ip access-list ", "ipv6 access-list ", "access-list ", "object-group "])
-    }),
+    (CISCO, is_cisco),
     ("a firewall filter of Junos", |line| {
         begins_any(line, &["firewall {", "set firewall ", "security {", "set security "])
     }),
@@ -48,8 +50,46 @@ fn is_iptables(line: &str) -> bool {
     TABLES.contains(&line.trim_end()) || begins_any(line, &["-A ", "-P ", "-N "])
 }
 
+/// Whether a line begins an access list of Cisco, or removes one.
+fn is_cisco(line: &str) -> bool {
+    begins_any(line.strip_prefix("no ").unwrap_or(line), &LISTS)
+}
+
+/// Whether a text is a configuration of Cisco with an access list, by its first line and by lines that begin lists.
+fn is_configuration(first: &str, text: &str) -> bool {
+    const STARTS: [&str; 17] = [
+        "!",
+        ": Saved",
+        ":",
+        "Building configuration",
+        "Current configuration",
+        "ASA Version ",
+        "version ",
+        "hostname ",
+        "service ",
+        "no service ",
+        "feature ",
+        "vdc ",
+        "interface ",
+        "ip ",
+        "ipv6 ",
+        "object network ",
+        "object service ",
+    ];
+    is_cisco(first) || begins_any(first, &STARTS) && text.lines().any(is_cisco)
+}
+
+/// Returns the format of a configuration of Cisco.
+fn cisco(text: &str) -> Format {
+    let is_nxos = |line: &str| begins_any(line, &["feature ", "vdc ", "!Command: ", "object-group ip address "]);
+    if text.lines().any(is_nxos) { Format::Nxos } else { Format::Ios }
+}
+
 /// Returns the format of another firewall's file that is read, by its first line and by words that show the family.
 pub(crate) fn sniff(first: &str, text: &str) -> Option<Format> {
+    if is_configuration(first, text) {
+        return Some(cisco(text));
+    }
     if !is_iptables(first) {
         return None;
     }
@@ -103,6 +143,7 @@ pub(crate) fn instead(text: &str, error: ParseError) -> ParseError {
     let Some((number, line)) = lines.find(|(_, line)| is_said(line.trim())) else { return error };
     let start = line.trim_start();
     let known = KNOWN.iter().find(|(_, is_it)| is_it(start)).map(|(name, _)| *name);
+    let known = known.or_else(|| is_configuration(start, text).then_some(CISCO));
     let Some(name) = known.or_else(|| json(text)) else { return error };
     ParseError::new(vec![fault(name, number, line)], 0)
 }
@@ -110,7 +151,7 @@ pub(crate) fn instead(text: &str, error: ParseError) -> ParseError {
 /// Returns the fault of a file of another program, which its line `number` shows.
 fn fault(name: &str, number: u32, line: &str) -> Diagnostic {
     let start = line.trim_start();
-    let expected = if name == SAVED {
+    let expected = if [SAVED, CISCO].contains(&name) {
         "rules of this project, which `firstmatch convert` makes of it"
     } else {
         "rules of this project, such as `deny tcp src 192.0.2.0/24`, iptables-save output or a ClassBench filter set"
@@ -146,8 +187,6 @@ mod tests {
                 2,
                 "#!/usr/sbin/nft -f\ntable inet filter {\n chain input { tcp dport 22 accept\n } }\n",
             ),
-            ("an access list of Cisco IOS", 2, "!\nip access-list extended IN\n permit tcp any any eq 22\n"),
-            ("an access list of Cisco IOS", 1, "access-list 101 permit ip any any\n"),
             ("a firewall filter of Junos", 1, "firewall {\n family inet {\n } }\n"),
             ("flows of ovs-ofctl", 1, " cookie=0x0, table=0, priority=5,tcp,tp_dst=80 actions=drop\n"),
             ("rules of pf", 2, "\nblock in all\npass out quick on em0\n"),
@@ -174,6 +213,15 @@ mod tests {
             ("-A INPUT -p tcp --dport 22 -j ACCEPT\n", Format::Iptables),
             ("*filter\n-A INPUT ! -s 2001:db8::/32 -j DROP\nCOMMIT\n", Format::Ip6tables),
             ("*filter\n-A INPUT -s 192.0.2.1 -m comment --comment a::b -j DROP\nCOMMIT\n", Format::Iptables),
+            ("!\nip access-list extended IN\n permit tcp any any eq 22\n", Format::Ios),
+            ("access-list 101 permit ip any any\n", Format::Ios),
+            ("no ip access-list extended IN\nip access-list extended IN\n permit ip any any\n", Format::Ios),
+            ("hostname r1\n!\ninterface Gi0\n!\nipv6 access-list IN\n permit ipv6 any any\n", Format::Ios),
+            (": Saved\n:\nASA Version 9.1\naccess-list a extended permit ip any any\n", Format::Ios),
+            ("!Command: show running-config\nip access-list IN\n 10 permit ip any any\n", Format::Nxos),
+            ("feature lacp\nip access-list IN\n 10 permit ip any any\n", Format::Nxos),
+            ("permit tcp\nip access-list extended IN\n", Format::Native),
+            ("! no rules\n", Format::Native),
             ("@10.0.0.0/8\n-A INPUT -j DROP\n", Format::ClassBench),
             ("permit tcp\n-A INPUT -j DROP\n", Format::Native),
         ] {
@@ -183,6 +231,13 @@ mod tests {
         let options = Options { format: Some(Format::Native), ..Options::default() };
         let error = parse("*filter\n-A INPUT -j DROP\nCOMMIT\n", &options).expect_err("iptables");
         assert!(error.to_string().contains("this looks like iptables-save output"), "{error}");
+        for text in
+            ["ip access-list extended IN\n permit ip any any\n", "hostname r1\n!\naccess-list 101 permit ip any any\n"]
+        {
+            let error = parse(text, &options).expect_err("a configuration");
+            assert_eq!(error.faults().len(), 1);
+            assert!(error.to_string().contains("an access list of Cisco IOS"), "{error}");
+        }
     }
 
     #[test]

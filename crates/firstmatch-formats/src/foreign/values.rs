@@ -19,6 +19,7 @@ pub(super) const PROTO: FieldIndex = 4;
 pub(super) const ICMP_TYPE: FieldIndex = 5;
 pub(super) const ICMP_CODE: FieldIndex = 6;
 pub(super) const TCP_FLAGS: FieldIndex = 7;
+pub(super) const EXT_HEADERS: FieldIndex = 8;
 pub(super) const ROUTING_TYPE: FieldIndex = 9;
 pub(super) const FRAGMENT: FieldIndex = 11;
 pub(super) const DSCP: FieldIndex = 12;

@@ -30,6 +30,8 @@ pub(super) struct View {
     pub(super) base: Base,
     /// Sentences about rules that are left out.
     pub(super) notes: Vec<String>,
+    /// Whether the list is the same for all packets, so that there are no other views.
+    pub(super) is_whole: bool,
 }
 
 impl Hooks {
@@ -66,7 +68,7 @@ impl Hooks {
         if !parts.is_empty() {
             notes.push(format!("of {all} rules for the hook {hook}, {}", parts.join(", ")));
         }
-        (report.count() == before).then_some(View { chains, base, notes })
+        (report.count() == before).then_some(View { chains, base, notes, is_whole: false })
     }
 
     /// Returns the chain to begin with.

@@ -50,6 +50,10 @@ pub fn write(file: &RuleFile, format: Format, out: &mut dyn Write) -> Result<(),
             let fault = Unwritable::new("rules of iptables are only read");
             Err(WriteError { faults: vec![fault], more: 0 })
         }
+        Format::Ios | Format::Nxos => {
+            let fault = Unwritable::new("access lists of Cisco IOS are only read");
+            Err(WriteError { faults: vec![fault], more: 0 })
+        }
     }
 }
 

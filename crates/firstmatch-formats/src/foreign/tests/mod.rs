@@ -1,6 +1,7 @@
 //! Files of iptables: worked values, faults, views, and the unfolding against the definition.
 
 mod faults;
+mod ios;
 mod random;
 mod words;
 
