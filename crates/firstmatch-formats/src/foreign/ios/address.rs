@@ -161,7 +161,9 @@ impl<'t> Reader<'_, '_, 't> {
     }
 
     fn parse(&mut self, word: Word<'t>) -> Result<IpAddr, Stop> {
-        match word.text.parse::<IpAddr>() {
+        // Names of ASA stand for one address.
+        let text = self.config.names.get(word.text).copied().filter(|_| self.is_asa()).unwrap_or(word.text);
+        match text.parse::<IpAddr>() {
             Ok(address) if family_of(address) == self.family || self.is_asa() => Ok(address),
             Ok(_) => {
                 let message =

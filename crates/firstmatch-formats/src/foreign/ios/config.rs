@@ -78,6 +78,8 @@ pub(super) struct Group<'t> {
 pub(super) struct Config<'t> {
     pub(super) lists: Vec<List<'t>>,
     pub(super) groups: HashMap<(GroupKind, &'t str), Group<'t>>,
+    /// Addresses that have a name in ASA.
+    pub(super) names: HashMap<&'t str, &'t str>,
     /// Whether something shows that this is a configuration of NX-OS.
     pub(super) is_nxos: bool,
 }
@@ -105,7 +107,7 @@ pub(super) fn read<'t>(text: &'t str, report: &mut Report<'_>) -> Config<'t> {
         lines.push((bare, Span { line, line_start: start, start, end: start + bare.len() }));
         start += content.len();
     }
-    let mut reader = Reader { report, config: Config::default(), context: OUTSIDE };
+    let mut reader = Reader { report, config: Config::default(), context: OUTSIDE, indent: 0 };
     let mut at = 0;
     while let Some(&(bare, whole)) = lines.get(at) {
         at += 1;
@@ -115,7 +117,7 @@ pub(super) fn read<'t>(text: &'t str, report: &mut Report<'_>) -> Config<'t> {
             continue;
         }
         // The fault is noted already.
-        let _: Result<(), Stop> = reader.line(&line, bare.starts_with([' ', '\t']));
+        let _: Result<(), Stop> = reader.line(&line);
     }
     reader.config
 }
@@ -124,13 +126,18 @@ struct Reader<'r, 'p, 't> {
     report: &'r mut Report<'p>,
     config: Config<'t>,
     context: Context<'t>,
+    /// Number of bytes before the first word of the heading of the context.
+    indent: usize,
 }
 
 impl<'t> Reader<'_, '_, 't> {
-    fn line(&mut self, line: &Line<'t>, is_indented: bool) -> Result<(), Stop> {
+    fn line(&mut self, line: &Line<'t>) -> Result<(), Stop> {
         let [first, second, third] = line.texts();
+        let indent = line.span.start - line.span.line_start;
+        let (is_indented, outer) = (indent > self.indent, std::mem::replace(&mut self.indent, indent));
         if first.starts_with(['!', '#', ':']) {
             self.config.is_nxos |= first == "!Command:";
+            self.indent = outer;
             return Ok(());
         }
         match (first, second) {
@@ -145,7 +152,7 @@ impl<'t> Reader<'_, '_, 't> {
             ("no" | "default", "object-group" | "object") if line.words.len() > 3 => {
                 return self.group_heading(&Line { words: line.words[1..].to_vec(), ..*line }, true);
             }
-            _ => {}
+            _ => self.indent = outer,
         }
         let is_member = is_indented || !top::is_known(first) || self.is_service(line);
         match self.context {
@@ -175,6 +182,10 @@ impl<'t> Reader<'_, '_, 't> {
                 return if is_lost { self.outside(line) } else { Ok(()) };
             }
             Context::Other { .. } => {}
+        }
+        self.indent = indent;
+        if let ["name", _, _, "" | "description"] = line.texts() {
+            self.config.names.insert(third, second);
         }
         self.other_heading(line)
     }

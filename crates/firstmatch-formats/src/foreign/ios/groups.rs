@@ -129,9 +129,7 @@ impl<'r, 't> Reader<'r, '_, 't> {
                     _ => self.with_mask(address, mask),
                 }
             }
-            text if text.starts_with(|c: char| c.is_ascii_hexdigit() || c == ':') && text.contains(['.', ':']) => {
-                self.with_mask(word, mask)
-            }
+            text if text.contains(['.', ':']) => self.with_mask(word, mask),
             _ => self.no_member(word, "`host ADDRESS`, `range FIRST LAST`, a prefix or another group"),
         }
     }

@@ -5,7 +5,7 @@
 
 use firstmatch_core::schema::Family;
 
-const PROTOCOLS: [(&str, u8); 21] = [
+const PROTOCOLS: [(&str, u8); 22] = [
     ("ah", 51),
     ("ahp", 51),
     ("eigrp", 88),
@@ -13,6 +13,7 @@ const PROTOCOLS: [(&str, u8); 21] = [
     ("gre", 47),
     ("icmp", 1),
     ("icmp6", 58),
+    ("icmpv6", 58),
     ("igmp", 2),
     ("igrp", 9),
     ("ipinip", 4),

@@ -103,6 +103,10 @@ impl<'t> Reader<'_, '_, 't> {
                 (of_type, code.and_then(|code| number(code.text)))
             }
             None => match names::icmp(word.text, self.family) {
+                Some((of_type, None)) if self.is_asa() => {
+                    let code = self.next_if(|text| number(text).is_some());
+                    (of_type, code.and_then(|code| number(code.text)))
+                }
                 Some(both) => both,
                 None => return Err(Stop),
             },

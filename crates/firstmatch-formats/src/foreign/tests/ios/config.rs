@@ -128,6 +128,16 @@ fn entries_may_stand_in_the_first_column() {
     assert!(error.to_string().contains("unexpected `dney`"), "{error}");
 }
 
+/// A configuration that is indented as a whole, as documents show it.
+#[test]
+fn lines_are_deeper_than_their_heading() {
+    let text = "    hostname r1\n    ip access-list extended A\n     permit 7 any any\n    permit 8 any any\n    !\n    line vty 0 4\n     login\n";
+    let rules = ["permit proto 7", "permit proto 8"];
+    assert_eq!(native(&read(text, None)), rules);
+    let text = "ipv4 access-list A\n  permit 7 any any\n permit 8 any any\n!\nrouter bgp 1\n";
+    assert_eq!(native(&read(text, None)), rules);
+}
+
 #[test]
 fn lines_of_windows_and_banners_without_an_end() {
     let text = "\u{feff}banner motd #no end\r\nip access-list extended A\r\n permit tcp any any\r\n exit\r\nbanner login % a % b\r\n";

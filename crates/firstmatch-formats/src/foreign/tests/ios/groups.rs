@@ -81,9 +81,9 @@ fn services_have_protocols_with_ports() {
 
 #[test]
 fn objects_of_asa() {
-    let text = "object network web\n host 192.0.2.7\nobject network net\n subnet 10.1.0.0 255.255.0.0\nobject network pool\n range 10.0.0.4 10.0.0.9\n\
+    let text = "names\nname 192.0.2.7 www-server description the first\nname 192.0.2.128 half\nobject network web\n host www-server\nobject network net\n subnet 10.1.0.0 255.255.0.0\nobject network pool\n range 10.0.0.4 10.0.0.9\n\
         object service dns\n service udp source gt 1023 destination eq domain\n\
-        object-group network servers\n network-object object web\n network-object host 192.0.2.9\n network-object 192.0.2.128 255.255.255.128\n group-object more\n\
+        object-group network servers\n network-object object web\n network-object host 192.0.2.9\n network-object half 255.255.255.128\n group-object more\n\
         object-group network more\n network-object object pool\n network-object 2001:db8::/32\n\
         object-group service ports tcp\n port-object eq www\n port-object range 8000 8099\n\
         object-group service any-service\n service-object tcp destination eq 443\n service-object udp\n service-object object dns\n\
@@ -94,6 +94,7 @@ fn objects_of_asa() {
         access-list a extended permit object dns any4 any4\n\
         access-list a extended permit object-group both object pool any4 eq 5\n\
         access-list a extended permit icmp any4 object web object-group ping\n\
+        access-list a extended deny icmp any4 any4 unreachable 3\n\
         object network web\n nat (inside,outside) static 198.51.100.7\n";
     let expected = [
         "permit tcp src 10.1.0.0/16 dst { 10.0.0.4-10.0.0.9, 192.0.2.7, 192.0.2.9, 192.0.2.128/25 } dport { 80, 8000-8099 }",
@@ -104,6 +105,7 @@ fn objects_of_asa() {
         "permit tcp src 10.0.0.4-10.0.0.9 dport 5",
         "permit udp src 10.0.0.4-10.0.0.9 dport 5",
         "permit icmp dst 192.0.2.7 icmp_type 0x00/0xf7",
+        "deny icmp icmp_type 3 icmp_code 3",
     ];
     assert_eq!(bare(&native(&read(text, None)), "ipv4"), bare(&expected.map(str::to_owned), "ipv4"));
 }
