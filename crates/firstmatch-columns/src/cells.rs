@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use firstmatch::core::schema::{Family, Field, IPV6_EXTENSIONS, Source};
+use firstmatch::formats::{parse_ipv4, parse_ipv6};
 
 use crate::column::{Bytes, Column, Integers, Values, each_type, fixed, large, small, view};
-use crate::text::{ethernet, is_blank, number, parse_ipv4, parse_ipv6, protocol};
+use crate::text::{ethernet, is_blank, number, protocol};
 
 /// Kinds of a decoded value.
 pub(crate) mod kind {

@@ -19,4 +19,4 @@ mod text;
 pub use cells::{Cells, Content, Malformed, NumberText, Prepared, family_of};
 pub use column::{Bits, Bytes, Column, Integers, Values};
 pub use decoder::{BLOCK, Decoder, Input, Status};
-pub use text::{parse_ipv4, parse_ipv6};
+pub use firstmatch::formats::{parse_ipv4, parse_ipv6};

@@ -21,6 +21,7 @@
 
 #![deny(unsafe_code)]
 
+mod address;
 pub mod classbench;
 mod contradiction;
 mod error;
@@ -33,6 +34,7 @@ mod report;
 mod suggest;
 pub mod write;
 
+pub use address::{parse_ipv4, parse_ipv6};
 pub use contradiction::{Contradiction, Part, contradiction, extension_as_protocol};
 pub use error::ParseError;
 pub use foreign::{Hook, Import, RateLimit, State, Table};
