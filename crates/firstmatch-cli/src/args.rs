@@ -1,6 +1,7 @@
 //! Command line of the program, as clap reads it.
 
 mod analysis;
+mod flows;
 mod import;
 mod limits;
 mod live;
@@ -17,6 +18,7 @@ use firstmatch_core::live::Kind;
 use firstmatch_generate::profile::{FULL_PROFILES, PROFILES};
 
 pub(crate) use analysis::{CheckArgs, DiffArgs, HELD_VALUE, ProveArgs, TestArgs, UNUSED_SET};
+pub(crate) use flows::FlowArgs;
 pub(crate) use import::ImportArgs;
 pub(crate) use limits::RuleLimits;
 pub(crate) use live::{BridgeArgs, WatchArgs};
@@ -44,12 +46,13 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Apply rules to the packets of a capture or a trace, and sum up what became of them
+    /// Apply rules to the packets of a capture or a trace, or to a flow log, and sum up what became of them
     #[command(after_help = "\
 Examples:
   firstmatch classify edge.rules monday.pcapng.gz
   firstmatch classify edge.rules monday.pcapng tuesday.pcapng --check all
   firstmatch classify edge.rules monday.pcapng --what-if new.rules
+  firstmatch classify edge.rules vpc.log.gz --columns src=pkt-srcaddr,dst=pkt-dstaddr --skip-bad
   firstmatch classify acl1.rules acl1.trace --engine linear --repeat 9
   firstmatch classify acl1.rules acl1.trace --workers 2
   firstmatch classify acl1.rules acl1.trace --engine hypercuts --system storm --threads 1-1-1 --repeat 3
@@ -366,7 +369,7 @@ pub(crate) struct EnginesArgs {
     pub(crate) rules: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
-    /// Look the packets of a capture, a trace or a table up in every engine, and print the steps that this takes
+    /// Look the packets of a capture, a trace, a table or a flow log up in every engine, and print the steps that this takes
     #[arg(long, value_name = "TRACE", requires = "rules")]
     pub(crate) count: Option<PathBuf>,
     /// Print what an engine builds for the rules, which should be few; with --count, its steps alone
@@ -392,8 +395,8 @@ pub(crate) struct ClassifyArgs {
     /// The rules: a rule file, a ClassBench filter set or JSON, plain or compressed by gzip or zstd; `-` reads
     /// standard input
     pub(crate) rules: PathBuf,
-    /// The packets: captures (pcap, pcapng), ClassBench traces or tables of header fields (CSV), plain or compressed;
-    /// `-` reads standard input. Several are read in the order given, as one
+    /// The packets: captures (pcap, pcapng), ClassBench traces, tables of header fields (CSV) or flow logs, plain or
+    /// compressed; `-` reads standard input. Several are read in the order given, as one
     #[arg(required = true)]
     pub(crate) input: Vec<PathBuf>,
     /// Decide every packet by these rules, too, and sum up the verdicts that change, by pair of rules: a dry run before
@@ -459,6 +462,8 @@ pub(crate) struct ClassifyArgs {
     #[command(flatten)]
     pub(crate) systems: SystemArgs,
     #[command(flatten)]
+    pub(crate) flows: FlowArgs,
+    #[command(flatten)]
     pub(crate) import: ImportArgs,
     #[command(flatten)]
     pub(crate) limits: RuleLimits,
@@ -468,7 +473,7 @@ pub(crate) struct ClassifyArgs {
 pub(crate) struct ExplainArgs {
     /// The rules, as for `classify`
     pub(crate) rules: PathBuf,
-    /// A packet by hand, or a capture, trace or table with the number of a packet in it (from 0): `FILE#N`
+    /// A packet by hand, or a capture, trace, table or flow log with the number of a packet in it (from 0): `FILE#N`
     #[arg(required = true, num_args = 1..)]
     pub(crate) packet: Vec<String>,
     /// The number of the packet (from 0) in the file that PACKET names
@@ -480,6 +485,8 @@ pub(crate) struct ExplainArgs {
     /// Show each condition of the rule on this line, and which of them failed
     #[arg(long, value_name = "LINE")]
     pub(crate) rule: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) flows: FlowArgs,
     #[command(flatten)]
     pub(crate) import: ImportArgs,
     #[command(flatten)]

@@ -6,7 +6,9 @@ use std::fmt::Debug;
 use std::io::{self, Cursor, Read};
 
 use firstmatch_core::{Diagnostic, KeyBuf, Schema};
-use firstmatch_net::source::{Capture, Cut, Input, Limits, Rows, SourceError, Table, Trace, from_reader};
+use firstmatch_net::source::{
+    Capture, Cut, FlowLog, FlowOptions, Input, Limits, Rows, SourceError, Table, Trace, from_reader,
+};
 use firstmatch_net::wire::{Batch, Config};
 
 const NAME: &str = "fuzz";
@@ -67,6 +69,7 @@ enum Kind {
     Capture,
     Trace,
     Table,
+    Flows,
 }
 
 impl Drained {
@@ -81,6 +84,7 @@ fn drain(reader: Box<dyn Read + Send>) -> Drained {
         Ok(Input::Capture(capture)) => drain_capture(capture),
         Ok(Input::Trace(trace)) => drain_trace(trace),
         Ok(Input::Table(table)) => drain_table(table),
+        Ok(Input::Flows(log)) => drain_flows(log),
     }
 }
 
@@ -147,6 +151,18 @@ fn drain_table(table: Table) -> Drained {
     Drained { cut: rows.cut().cloned(), ..drained }
 }
 
+fn drain_flows(log: FlowLog) -> Drained {
+    let mut flows = log.into_flows(FlowOptions::default().both_ways(true));
+    let drained = take(Kind::Flows, || {
+        let flow = flows.next()?;
+        Ok(flow.map(|flow| format!("{flow:?}")))
+    });
+    let counts = flows.counts();
+    assert_eq!(drained.packets.len() as u64, counts.flows + counts.ways_back);
+    assert_eq!(counts.read, counts.flows + counts.without_traffic + counts.without_address, "{counts:?}");
+    Drained { cut: flows.cut().cloned(), ..drained }
+}
+
 /// Returns whether `data` starts with the magic number of neither gzip nor zstd.
 fn is_plain(data: &[u8]) -> bool {
     !data.starts_with(&[0x1f, 0x8b]) && !matches!(data, [_, 0xb5, 0x2f, 0xfd, ..] | [_, 0x2a, 0x4d, 0x18, ..])
@@ -157,7 +173,9 @@ fn check_end(data: &[u8], drained: &Drained) {
     assert!(cut.is_none() || error.is_none(), "{cut:?} {error:?}");
     let len = data.len() as u64;
     if let Some(cut) = cut {
-        assert_eq!((cut.whole(), cut.name()), (packets.len() as u64, NAME));
+        // Rows of a flow log are more than its flows, or fewer where ways back are flows, too.
+        assert!(*kind == Kind::Flows || cut.whole() == packets.len() as u64, "{cut:?}");
+        assert_eq!(cut.name(), NAME);
         assert!(!is_plain(data) || *kind == Kind::Capture && cut.offset() <= len, "{cut:?}");
     }
     if let Some(error) = error {
@@ -169,7 +187,7 @@ fn check_end(data: &[u8], drained: &Drained) {
         assert_eq!(error.packet().is_some(), *kind == Kind::Capture && !is_damaged, "{error:?}");
         assert!(error.packet().is_none_or(|packet| packet == packets.len() as u64 + 1), "{error:?}");
         assert!(!is_plain(data) || error.offset().is_none_or(|offset| offset <= len), "{error:?}");
-        let has_lines = matches!(kind, Kind::Trace | Kind::Table);
+        let has_lines = matches!(kind, Kind::Trace | Kind::Table | Kind::Flows);
         assert_eq!(error.diagnostic().is_some(), has_lines && !is_damaged, "{error:?}");
         if let Some(diagnostic) = error.diagnostic().filter(|_| is_plain(data)) {
             check_place(data, diagnostic);
@@ -214,7 +232,7 @@ mod tests {
             assert_eq!(well, !name.contains("fault") && !name.contains("cut"), "{name}: {drained:?}");
             kinds.push(drained.kind);
         }
-        for kind in [Kind::Capture, Kind::Trace, Kind::Table] {
+        for kind in [Kind::Capture, Kind::Trace, Kind::Table, Kind::Flows] {
             assert!(kinds.contains(&kind), "{kind:?}");
         }
     }

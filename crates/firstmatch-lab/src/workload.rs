@@ -183,6 +183,7 @@ fn read(path: &Path, frames: bool, policy: &Policy, schemas: &[Schema]) -> anyho
     let input = source::open(path)?;
     ensure!(!frames || matches!(input, Input::Trace(_)), "frames are made of traces alone");
     let cut = match input {
+        Input::Flows(_) => return Err(anyhow!("this is a flow log; expected a capture, a trace or a table")),
         Input::Capture(mut capture) => {
             while let Some(packet) = capture.next()? {
                 headers.push(wire::parse_on(&config, packet.interface, packet.link, packet.data, packet.original_len));

@@ -45,7 +45,8 @@ impl Writer {
 
     pub(super) fn write(&mut self, loaded: &Loaded, stretch: &Stretch) -> anyhow::Result<()> {
         let packets = stretch.batch.records().iter().zip(&stretch.decisions).zip(stretch.times());
-        for (number, ((record, decision), nanos)) in (stretch.first..).zip(packets) {
+        for (at, ((record, decision), nanos)) in packets.enumerate() {
+            let number = stretch.first + at as u64;
             let rule = decision.rule.and_then(|id| loaded.rule(id));
             self.row(&[
                 &number.to_string(),
@@ -54,7 +55,7 @@ impl Writer {
                 &rule.map_or(String::new(), |rule| loaded.line_of(rule).to_string()),
                 &rule.map_or(String::new(), |rule| rule.action.to_string()),
                 &decision.verdict.to_string(),
-                &record.bytes.to_string(),
+                &stretch.count(at, record).bytes.to_string(),
                 rule.and_then(|rule| loaded.label_of(rule)).unwrap_or_default(),
                 &nanos.map_or(String::new(), time),
             ])?;

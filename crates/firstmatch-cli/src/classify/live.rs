@@ -144,6 +144,7 @@ impl Watched<'_> {
             outcomes: by_outcome.iter().map(|(outcome, count)| (outcome.name(), count.packets)).collect(),
             actions,
             verdicts: by_verdict.iter().map(|(name, count)| (name.clone(), count.packets)).collect(),
+            flows: None,
             rule_hits,
             ns_per_packet: None,
             timing: Timing::Stretches { timed_packets: 0 },
@@ -229,5 +230,5 @@ impl Forwarded {
 }
 
 fn count(of: live::Count) -> Count {
-    Count { packets: of.packets, bytes: of.bytes }
+    Count { packets: of.packets, bytes: of.bytes, in_flows: 0 }
 }

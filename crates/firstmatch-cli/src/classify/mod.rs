@@ -2,6 +2,7 @@
 
 mod check;
 mod csv;
+mod flows;
 #[cfg(all(feature = "live", target_os = "linux"))]
 mod live;
 mod lookups;
@@ -27,11 +28,11 @@ use firstmatch_core::cache::flow::Counts;
 use firstmatch_core::engines::registry::Entry;
 use firstmatch_core::schema::Field;
 use firstmatch_core::{KeyBuf, Schema};
-use firstmatch_net::source::{self, Cut, Input, SourceError};
+use firstmatch_net::source::{self, Cut, FlowCounts, FlowOptions, Input, SourceError};
 use firstmatch_net::wire::{self, LinkType};
 use serde_json::Value;
 
-use crate::args::ClassifyArgs;
+use crate::args::{ClassifyArgs, FlowArgs};
 use crate::engines::Caches;
 use crate::format::counted;
 use crate::rules::Loaded;
@@ -133,6 +134,8 @@ fn run_with(args: &ClassifyArgs, engine: &Entry, print: Print<'_>) -> anyhow::Re
         workers: args.workers.into(),
         is_no_trace: false,
         stop: Stop::default(),
+        format: &args.flows,
+        flow_options: args.flows.options(args.metadata)?,
     };
     let mut packets = Packets::default();
     if let Some(fault) = job.look_into(&args.input, &mut packets)? {
@@ -187,7 +190,7 @@ pub(crate) fn keys_of(loaded: &Loaded, path: &Path) -> anyhow::Result<Result<Vec
     let name = rules::display(path);
     let bad = |error: SourceError| rules::source_error(&name, error).map(|()| Err(End::BadInput));
     let rules = &loaded.file.rules;
-    let feed = match Feed::new(Stop::default().open(path)?, rules.schemas()) {
+    let feed = match Feed::new(Stop::default().open(path)?, rules.schemas(), &FlowOptions::default()) {
         Ok(feed) => feed,
         Err(error) => return bad(error),
     };
@@ -229,6 +232,9 @@ struct Job<'a> {
     /// Whether the input is text whose first line is not a packet.
     is_no_trace: bool,
     stop: Stop,
+    /// Format of the packets, if it was asked for.
+    format: &'a FlowArgs,
+    flow_options: FlowOptions,
 }
 
 /// Facts about the inputs that were read.
@@ -238,6 +244,8 @@ struct Packets {
     kind: Option<&'static str>,
     /// Whether the inputs are traces, which state no lengths.
     is_trace: bool,
+    /// Rows of flow logs by their fate.
+    flows: Option<FlowCounts>,
     files: Vec<FileCounts>,
     warnings: Vec<String>,
     /// Fault after the packets, if there is one.
@@ -257,6 +265,7 @@ impl Packets {
             Input::Capture(_) => "a capture",
             Input::Trace(_) => "a trace",
             Input::Table(_) => "a table",
+            Input::Flows(log) => log.format().name(),
         };
         match *self.kind.get_or_insert(kind) {
             first if first != kind => bail!("{name} is {kind}, but the inputs before it are not; expected {first}"),
@@ -281,7 +290,10 @@ impl Job<'_> {
             }
             let name = rules::display(path);
             match source::open(path) {
-                Ok(input) => packets.add_kind(&name, &input)?,
+                Ok(input) => match self.format.apply(input) {
+                    Ok(input) => packets.add_kind(&name, &input)?,
+                    Err(error) => return Ok(Some(Fault { name, error })),
+                },
                 Err(error) => return Ok(Some(Fault { name, error })),
             }
         }
@@ -322,9 +334,13 @@ impl Job<'_> {
         let name = rules::display(path);
         let rules = &self.loaded.file.rules;
         let before = FileCounts::of_all(self.loaded, &self.tally);
-        let input = self.stop.open(path)?.decompress_aside()?;
+        let input = self.format.apply(self.stop.open(path)?.decompress_aside()?)?;
         packets.add_kind(&name, &input)?;
-        let reader = Reader::new(Feed::new(input, rules.schemas())?, config, before.packets);
+        if let Some(option) = self.format.of_flows().filter(|_| !matches!(input, Input::Flows(_))) {
+            bail!("{option} is for flow logs, and {name} is none");
+        }
+        let feed = Feed::new(input, rules.schemas(), &self.flow_options)?;
+        let mut reader = Reader::new(feed, config, before.packets);
         let audited = self.audit.as_ref().map(|audit| audit.loaded.file.rules.schemas());
         if reader.feed.has_values() && audited.is_some_and(|audited| audited != rules.schemas()) {
             bail!(
@@ -358,6 +374,10 @@ impl Job<'_> {
             format!("{name}: {} of {link} could not be read: {verdict}", counted(packets, "packet"))
         };
         packets.warnings.extend(feed.cut().map(warning));
+        if let Some(counts) = feed.flow_counts() {
+            packets.warnings.extend(flows::warnings(&name, counts, &stretch.batch));
+            packets.flows.get_or_insert_default().add(counts);
+        }
         packets.warnings.extend(feed.unread_links().into_iter().map(unread));
         packets.files.push(FileCounts::of_all(self.loaded, &self.tally).since(&before, &name));
         packets.fault = fault.map(|error| Fault { name, error });

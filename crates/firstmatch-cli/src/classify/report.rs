@@ -12,6 +12,7 @@ use firstmatch_core::{Schema, Stats};
 use firstmatch_net::wire::Outcome;
 use serde::Serialize;
 
+use super::flows::FlowReport;
 use super::system::SystemReport;
 use super::tally::{Count, Tally};
 use super::timing::median;
@@ -44,6 +45,9 @@ pub(super) struct Report {
     pub(super) actions: BTreeMap<String, u64>,
     /// All packets by verdict.
     pub(super) verdicts: BTreeMap<String, u64>,
+    /// Rows of flow logs; each flow counts as a packet in the other figures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) flows: Option<FlowReport>,
     pub(super) rule_hits: Vec<RuleHits>,
     /// Nanoseconds per packet to look up, decide and count; `null` if nothing was classified.
     pub(super) ns_per_packet: Option<f64>,
@@ -98,6 +102,9 @@ pub(super) struct RuleHits {
     label: Option<String>,
     pub(super) packets: u64,
     pub(super) bytes: u64,
+    /// Packets of the flows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) flow_packets: Option<u64>,
     /// Id of the rule in the file.
     #[serde(skip)]
     pub(super) in_file: RuleId,
@@ -149,7 +156,8 @@ impl Report {
             let count = tally.of_rule(rule.id);
             if count.packets > 0 {
                 *actions.entry(rule.action.to_string()).or_insert(0) += count.packets;
-                rule_hits.push(RuleHits::new(loaded, rule, rule.id, count));
+                let hits = RuleHits::new(loaded, rule, rule.id, count);
+                rule_hits.push(hits.with_flows(packets.flows.as_ref().map(|_| count.in_flows)));
             }
         }
         if loaded.goes_by_line() {
@@ -183,6 +191,7 @@ impl Report {
             outcomes: by_outcome.iter().map(|(outcome, count)| (outcome.name(), count.packets)).collect(),
             actions,
             verdicts: by_verdict.iter().map(|(name, count)| (name.clone(), count.packets)).collect(),
+            flows: packets.flows.as_ref().map(|counts| FlowReport::new(counts, all.in_flows)),
             rule_hits,
             ns_per_packet: if args.repeat.is_some() { median(passes) } else { job.nanos.nanos_per_packet() },
             timing,
@@ -201,6 +210,11 @@ impl Report {
             by_verdict,
             by_outcome,
         }
+    }
+
+    /// Returns the word for what is decided, for a number of which `s` follows.
+    pub(super) fn unit(&self) -> &'static str {
+        if self.flows.is_some() { "flow" } else { "packet" }
     }
 
     pub(super) fn json(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -225,7 +239,7 @@ impl FileCounts {
     /// Returns the counts of all inputs together.
     pub(super) fn of_all(loaded: &Loaded, tally: &Tally) -> Self {
         let verdicts = by_verdict(loaded, tally).into_iter().map(|(verdict, count)| (verdict, count.packets));
-        let Count { packets, bytes } = tally.all();
+        let Count { packets, bytes, .. } = tally.all();
         Self { input: String::new(), first_packet: 0, packets, bytes, verdicts: verdicts.collect() }
     }
 
@@ -252,7 +266,13 @@ impl RuleHits {
     /// Returns the packets of a rule of the file, which has the id `id` in service.
     pub(super) fn new(loaded: &Loaded, rule: &Rule, id: RuleId, count: Count) -> Self {
         let (line, label) = (loaded.line_of(rule), loaded.label_of(rule).map(str::to_owned));
-        Self { id: id.get(), line, label, packets: count.packets, bytes: count.bytes, in_file: rule.id }
+        let Count { packets, bytes, .. } = count;
+        Self { id: id.get(), line, label, packets, bytes, flow_packets: None, in_file: rule.id }
+    }
+
+    /// Returns the same with the packets of the flows, if they are flows.
+    fn with_flows(self, flow_packets: Option<u64>) -> Self {
+        Self { flow_packets, ..self }
     }
 }
 
@@ -267,6 +287,7 @@ impl RuleHits {
                     let line = line.get_mut();
                     line.label.take_if(|label| of.label.as_deref() != Some(&**label));
                     (line.packets, line.bytes) = (line.packets + of.packets, line.bytes + of.bytes);
+                    line.flow_packets = line.flow_packets.zip(of.flow_packets).map(|(all, more)| all + more);
                 }
             }
         }

@@ -7,11 +7,14 @@ use std::iter;
 use firstmatch::Decision;
 use firstmatch_core::rule::{FieldValues, RuleSet};
 use firstmatch_core::{KeyBuf, Schema};
-use firstmatch_net::source::{Capture, Cut, Frames, Input, Progress, Rows, SourceError, Trace, TraceRecord};
-use firstmatch_net::wire::{self, Batch, Headers, LinkType, NoSource, Outcome};
+use firstmatch_net::source::{
+    Capture, Cut, FlowCounts, FlowOptions, FlowWeight, Flows, Frames, Input, Progress, Rows, SourceError, Trace,
+    TraceRecord,
+};
+use firstmatch_net::wire::{self, Batch, Headers, LinkType, NoSource, Outcome, Record};
 
 use super::lookups::Lookups;
-use super::tally::Tally;
+use super::tally::{Count, Tally};
 use super::timing::{STRETCH, Streamed};
 
 /// Source of packets for the schemas of a rule set.
@@ -26,10 +29,11 @@ pub(super) enum Text {
     /// A trace for rules that test ClassBench's flags column. It delivers values, because no header holds these flags.
     Flagged(Trace, Vec<Schema>),
     Rows(Rows),
+    Flows(Box<Flows>),
 }
 
 impl Feed {
-    pub(super) fn new(input: Input, schemas: &[Schema]) -> Result<Self, SourceError> {
+    pub(super) fn new(input: Input, schemas: &[Schema], options: &FlowOptions) -> Result<Self, SourceError> {
         Ok(match input {
             Input::Capture(capture) => Self::Capture(capture),
             Input::Trace(mut trace) => Self::Text(match trace.need_flags_for(schemas) {
@@ -37,6 +41,7 @@ impl Feed {
                 false => Text::Trace(trace),
             }),
             Input::Table(table) => Self::Text(Text::Rows(table.into_rows(schemas)?)),
+            Input::Flows(log) => Self::Text(Text::Flows(Box::new(log.into_flows(options.clone())))),
         })
     }
 
@@ -45,6 +50,7 @@ impl Feed {
             Self::Capture(capture) => capture.progress(),
             Self::Text(Text::Trace(trace) | Text::Flagged(trace, _)) => trace.progress(),
             Self::Text(Text::Rows(rows)) => rows.progress(),
+            Self::Text(Text::Flows(flows)) => flows.progress(),
         }
     }
 
@@ -53,6 +59,7 @@ impl Feed {
             Self::Capture(capture) => capture.cut(),
             Self::Text(Text::Trace(trace) | Text::Flagged(trace, _)) => trace.cut(),
             Self::Text(Text::Rows(rows)) => rows.cut(),
+            Self::Text(Text::Flows(flows)) => flows.cut(),
         }
     }
 
@@ -66,7 +73,15 @@ impl Feed {
 
     /// Whether the source states the lengths of packets.
     pub(super) fn has_lengths(&self) -> bool {
-        matches!(self, Self::Capture(_) | Self::Text(Text::Rows(_)))
+        matches!(self, Self::Capture(_) | Self::Text(Text::Rows(_) | Text::Flows(_)))
+    }
+
+    /// Returns the rows of a flow log by their fate.
+    pub(super) fn flow_counts(&self) -> Option<&FlowCounts> {
+        match self {
+            Self::Text(Text::Flows(flows)) => Some(flows.counts()),
+            _ => None,
+        }
     }
 
     /// Whether the source is a trace of which no line was read.
@@ -83,25 +98,32 @@ impl Feed {
     pub(super) fn batch(&self, config: &wire::Config, rules: &RuleSet) -> Result<Batch, NoSource> {
         match self {
             Self::Text(Text::Rows(_) | Text::Flagged(..)) => Ok(Batch::of_values(rules.schemas())),
-            Self::Capture(_) | Self::Text(Text::Trace(_)) => Batch::for_rules(config, rules),
+            Self::Capture(_) | Self::Text(Text::Trace(_) | Text::Flows(_)) => Batch::for_rules(config, rules),
         }
     }
 }
 
 impl Text {
-    /// Returns the next packet and its length on the wire in bytes.
-    fn next(&mut self, config: &wire::Config) -> Result<Option<(Packet, u32)>, SourceError> {
+    /// Returns the next packet.
+    fn next(&mut self, config: &wire::Config) -> Result<Option<Line>, SourceError> {
+        let line = |packet, bytes| Line { packet, bytes, weight: None };
         Ok(match self {
             Self::Trace(trace) => {
-                trace.next()?.map(|record| (Packet::Headers(record.headers().with_metadata(config.metadata)), 0))
+                trace.next()?.map(|record| line(Packet::Headers(record.headers().with_metadata(config.metadata)), 0))
             }
-            Self::Flagged(trace, schemas) => trace.next()?.map(|record| (with_flags(&record, schemas), 0)),
-            Self::Rows(rows) => rows.next()?.map(|row| (Packet::Values(row.values.clone()), row.bytes)),
+            Self::Flagged(trace, schemas) => trace.next()?.map(|record| line(with_flags(&record, schemas), 0)),
+            Self::Rows(rows) => rows.next()?.map(|row| line(Packet::Values(row.values.clone()), row.bytes)),
+            Self::Flows(flows) => flows.next()?.map(|flow| Line {
+                packet: Packet::Headers(*flow.headers),
+                bytes: 0,
+                weight: Some(flow.weight),
+            }),
         })
     }
 
-    /// Puts the next packet into `batch` without copying it; returns false if there is none.
-    fn push_next(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+    /// Puts the next packet into `batch`, and the weight of a flow into `weights`, without copying it; returns false if
+    /// there is none.
+    fn push_next(&mut self, batch: &mut Batch, weights: &mut Vec<FlowWeight>) -> Result<bool, SourceError> {
         Ok(match self {
             Self::Trace(trace) => {
                 let metadata = batch.config().metadata;
@@ -112,8 +134,25 @@ impl Text {
                 trace.next()?.map(|record| with_flags(&record, schemas).push(batch, 0)).is_some()
             }
             Self::Rows(rows) => rows.next()?.map(|row| batch.push_values(row.values, row.bytes)).is_some(),
+            Self::Flows(flows) => match flows.next()? {
+                Some(flow) => {
+                    batch.push_headers(flow.headers, 0);
+                    weights.push(flow.weight);
+                    true
+                }
+                None => false,
+            },
         })
     }
+}
+
+/// Packet of a line.
+struct Line {
+    packet: Packet,
+    /// Length on the wire in bytes.
+    bytes: u32,
+    /// Packets and bytes of a flow.
+    weight: Option<FlowWeight>,
 }
 
 /// Returns the values of a line with flags, or only its headers if no schema has its family.
@@ -155,6 +194,8 @@ pub(super) struct Stretch {
     /// Packets of the stretch, if they are to be kept.
     pub(super) packets: Vec<Packet>,
     keep_packets: bool,
+    /// Packets and bytes of each flow; empty if the packets are no flows.
+    weights: Vec<FlowWeight>,
     /// Decision on each packet, if they are to be kept.
     pub(super) decisions: Vec<Decision>,
     keep_decisions: bool,
@@ -182,17 +223,21 @@ impl Reader {
 
     /// Returns an empty stretch for the packets that the source delivers.
     pub(super) fn stretch(
-        &self,
+        &mut self,
         rules: &RuleSet,
         keep_packets: bool,
         keep_decisions: bool,
     ) -> Result<Stretch, NoSource> {
         let batch = self.feed.batch(&self.config, rules)?;
+        if let Feed::Text(Text::Flows(flows)) = &mut self.feed {
+            flows.count_unknown_in(&batch);
+        }
         Ok(Stretch {
             frames: Frames::default(),
             batch,
             packets: Vec::new(),
             keep_packets,
+            weights: Vec::new(),
             decisions: Vec::new(),
             keep_decisions,
             first: 0,
@@ -225,9 +270,9 @@ impl Reader {
                 if let Some(error) = failed.take() {
                     return Err(error);
                 }
-                let Some((packet, bytes)) = text.next(config)? else { return Ok(false) };
+                let Some(line) = text.next(config)? else { return Ok(false) };
                 stretch.clear(*next);
-                stretch.keep(packet, bytes);
+                stretch.keep_line(line);
                 while stretch.batch.len() < STRETCH {
                     match stretch.add_next(text, config) {
                         Ok(true) => {}
@@ -251,6 +296,12 @@ impl Stretch {
         self.first = first;
         self.batch.clear();
         self.packets.clear();
+        self.weights.clear();
+    }
+
+    /// Returns the number of packets and bytes that the packet of this place stands for.
+    pub(super) fn count(&self, at: usize, record: &Record) -> Count {
+        count_of(&self.weights, at, record)
     }
 
     /// Adds the packets of a capture that [`Reader::read`] left unparsed.
@@ -278,10 +329,15 @@ impl Stretch {
     /// Adds one packet of a text; returns false if there is none.
     fn add_next(&mut self, text: &mut Text, config: &wire::Config) -> Result<bool, SourceError> {
         if !self.keep_packets {
-            return text.push_next(&mut self.batch);
+            return text.push_next(&mut self.batch, &mut self.weights);
         }
         let next = text.next(config)?;
-        Ok(next.map(|(packet, bytes)| self.keep(packet, bytes)).is_some())
+        Ok(next.map(|line| self.keep_line(line)).is_some())
+    }
+
+    fn keep_line(&mut self, Line { packet, bytes, weight }: Line) {
+        self.weights.extend(weight);
+        self.keep(packet, bytes);
     }
 
     fn keep(&mut self, packet: Packet, bytes: u32) {
@@ -293,15 +349,19 @@ impl Stretch {
 
     /// Decides the packets and counts them.
     pub(super) fn decide(&mut self, lookups: &mut Lookups, tally: &mut Tally, nanos: &mut Streamed) {
-        let Self { batch, decisions, keep_decisions, .. } = self;
+        let Self { batch, weights, decisions, keep_decisions, .. } = self;
         decisions.clear();
+        let mut places = 0..;
+        let mut add = |record: &Record, decision: &Decision| {
+            tally.add(record, decision, count_of(weights, places.next().unwrap_or(usize::MAX), record));
+        };
         if *keep_decisions {
             lookups.decide(batch, nanos, |record, decision| {
-                tally.add(record, &decision);
+                add(record, &decision);
                 decisions.push(decision);
             });
         } else {
-            lookups.decide(batch, nanos, |record, decision| tally.add(record, &decision));
+            lookups.decide(batch, nanos, |record, decision| add(record, &decision));
         }
     }
 
@@ -324,5 +384,14 @@ impl Stretch {
                 held.push().copy_from_slice(keys.row(row));
             }
         }
+    }
+}
+
+/// Returns the number of packets and bytes that the packet of this place stands for; `weights` has those of flows.
+#[inline]
+fn count_of(weights: &[FlowWeight], at: usize, record: &Record) -> Count {
+    match weights.get(at) {
+        Some(&FlowWeight { packets, bytes, .. }) => Count { packets: 1, bytes, in_flows: packets },
+        None => Count { packets: 1, bytes: record.bytes.into(), in_flows: 0 },
     }
 }

@@ -16,8 +16,10 @@ const RULE_WIDTH: usize = 72;
 
 pub(super) fn print(report: &Report, loaded: &Loaded, top: usize, out: &mut dyn Write) -> io::Result<()> {
     let size = if report.is_trace { String::new() } else { format!(", {}", bytes(report.bytes)) };
-    let packets = counted(report.packets, "packet");
-    writeln!(out, "{BOLD}{}{BOLD:#}: {packets}{size}", report.input)?;
+    let packets = counted(report.packets, report.unit());
+    let inside =
+        report.flows.as_ref().map_or(String::new(), |flows| format!(" of {}", counted(flows.packets, "packet")));
+    writeln!(out, "{BOLD}{}{BOLD:#}: {packets}{inside}{size}", report.input)?;
     let memory: usize = report.engines.iter().map(|engine| engine.bytes).sum();
     let rules = counted(report.rules as u64, "rule");
     writeln!(out, "{BOLD}{}{BOLD:#}: {rules}; {} in {}", loaded.name, report.engine, bytes(memory as u64))?;
@@ -38,6 +40,9 @@ pub(super) fn print(report: &Report, loaded: &Loaded, top: usize, out: &mut dyn 
     let outcomes = report.by_outcome.iter().map(|&(outcome, count)| (outcome.to_string(), count)).collect();
     counts(report, "outcome", outcomes, out)?;
     top_rules(report, loaded, top, out)?;
+    if let Some(flows) = &report.flows {
+        flows.print(out)?;
+    }
     audit(report, out)?;
     speed(report, out)?;
     report.systems.iter().try_for_each(|of| system(of, out))?;
@@ -45,7 +50,7 @@ pub(super) fn print(report: &Report, loaded: &Loaded, top: usize, out: &mut dyn 
         changes(report, what_if, top, out)?;
     }
     if let Some(check) = &report.check {
-        let checked = counted(check.packets, "packet");
+        let checked = counted(check.packets, report.unit());
         match check.differences {
             0 => writeln!(out, "{BOLD}check{BOLD:#}       the oracle agrees on {checked}")?,
             n => writeln!(
@@ -76,6 +81,13 @@ fn counts(report: &Report, what: &str, mut rows: Vec<(String, Count)>, out: &mut
         }
         return table.print(out);
     }
+    if report.flows.is_some() {
+        let mut table = Table::new([what, " flows", " share", " packets", " bytes"]);
+        for (name, count) in rows {
+            table.row([name, thousands(count.packets), share(&count), thousands(count.in_flows), bytes(count.bytes)]);
+        }
+        return table.print(out);
+    }
     let mut table = Table::new([what, " packets", " share", " bytes"]);
     for (name, count) in rows {
         table.row([name, thousands(count.packets), share(&count), bytes(count.bytes)]);
@@ -90,26 +102,40 @@ fn top_rules(report: &Report, loaded: &Loaded, top: usize, out: &mut dyn Write) 
         return Ok(());
     }
     writeln!(out)?;
-    let mut table = Table::new(["top rules", " packets", " share", "rule"]);
-    for hits in hits.iter().take(top) {
-        let Some(rule) = loaded.rule(hits.in_file) else { continue };
-        let text = clip(&loaded.text_of(rule), RULE_WIDTH);
-        table.row([loaded.place(rule), thousands(hits.packets), percent(hits.packets, report.packets), text]);
+    let shown: Vec<[String; 6]> = hits.iter().take(top).filter_map(|hits| rule_row(report, loaded, hits)).collect();
+    if report.flows.is_some() {
+        let mut table = Table::new(["top rules", " flows", " share", " packets", " bytes", "rule"]);
+        shown.into_iter().for_each(|row| table.row(row));
+        table.print(out)?;
+    } else {
+        let mut table = Table::new(["top rules", " packets", " share", "rule"]);
+        shown.into_iter().for_each(|[place, packets, share, _, _, text]| table.row([place, packets, share, text]));
+        table.print(out)?;
     }
-    table.print(out)?;
     let others = hits.len().saturating_sub(top);
     let (all, what) = match loaded.goes_by_line() {
         true => (loaded.file.rules.iter().map(|rule| loaded.line_of(rule)).collect::<BTreeSet<_>>().len(), "line"),
         false => (report.rules, "rule"),
     };
     let idle = all - hits.len();
-    let idle = if idle == 0 { String::new() } else { format!("{} matched no packet", counted(idle as u64, what)) };
+    let idle = match idle {
+        0 => String::new(),
+        idle => format!("{} matched no {}", counted(idle as u64, what), report.unit()),
+    };
     match (others, idle.is_empty()) {
         (0, true) => Ok(()),
         (0, false) => writeln!(out, "{DIM}{idle}{DIM:#}"),
         (_, true) => writeln!(out, "{DIM}and {} more{DIM:#}", thousands(others as u64)),
         (_, false) => writeln!(out, "{DIM}and {} more; {idle}{DIM:#}", thousands(others as u64)),
     }
+}
+
+/// Returns place, packets, share, packets of flows, bytes and text of a rule.
+fn rule_row(report: &Report, loaded: &Loaded, hits: &RuleHits) -> Option<[String; 6]> {
+    let rule = loaded.rule(hits.in_file)?;
+    let (share, text) = (percent(hits.packets, report.packets), clip(&loaded.text_of(rule), RULE_WIDTH));
+    let in_flows = thousands(hits.flow_packets.unwrap_or(0));
+    Some([loaded.place(rule), thousands(hits.packets), share, in_flows, bytes(hits.bytes), text])
 }
 
 /// Prints how many packets each audit rule would decide.
@@ -128,7 +154,7 @@ fn audit(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 
 /// Prints the packets that the other rules decide differently, by pair of rules.
 pub(super) fn changes(report: &Report, what_if: &WhatIfReport, top: usize, out: &mut dyn Write) -> io::Result<()> {
-    let packets = counted(what_if.packets, "packet");
+    let packets = counted(what_if.packets, report.unit());
     let share = percent(what_if.packets, report.packets);
     writeln!(out, "\n{BOLD}what if{BOLD:#}     under {} {packets} ({share}) get another verdict", what_if.rules_file)?;
     if what_if.pairs.is_empty() {
@@ -179,6 +205,7 @@ fn system(of: &SystemReport, out: &mut dyn Write) -> io::Result<()> {
 
 fn speed(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)?;
+    let unit = report.unit();
     if let Some(nanos) = report.ns_per_packet {
         let rate = short(1e9 / nanos.max(f64::MIN_POSITIVE));
         let how = match &report.timing {
@@ -191,7 +218,7 @@ fn speed(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             }
             Timing::Stretches { .. } => String::new(),
         };
-        writeln!(out, "{BOLD}classifier{BOLD:#}  {nanos:.1} ns a packet ({rate} packets/s{how})")?;
+        writeln!(out, "{BOLD}classifier{BOLD:#}  {nanos:.1} ns a {unit} ({rate} {unit}s/s{how})")?;
     }
     if let Some(RuleCacheCounts { hits, misses, passed_by, samples, boxes }) = report.rule_cache {
         let all = thousands(hits + misses + passed_by);
@@ -205,7 +232,7 @@ fn speed(report: &Report, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     if let Some(rate) = report.packets_per_second {
-        writeln!(out, "{BOLD}end to end{BOLD:#}  {} packets/s ({:.3} s)", short(rate), report.seconds)?;
+        writeln!(out, "{BOLD}end to end{BOLD:#}  {} {unit}s/s ({:.3} s)", short(rate), report.seconds)?;
     }
     Ok(())
 }

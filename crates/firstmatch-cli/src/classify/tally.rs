@@ -10,12 +10,15 @@ use firstmatch_net::wire::{Outcome, Record};
 pub(super) struct Count {
     pub(super) packets: u64,
     pub(super) bytes: u64,
+    /// Packets of flows, where each flow counts as one of `packets`.
+    pub(super) in_flows: u64,
 }
 
 impl Count {
     pub(super) fn add(&mut self, other: Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;
+        self.in_flows += other.in_flows;
     }
 }
 
@@ -40,10 +43,9 @@ impl Tally {
         }
     }
 
-    /// Counts a packet.
+    /// Counts a packet, which stands for `one`.
     #[inline]
-    pub(super) fn add(&mut self, record: &Record, decision: &Decision) {
-        let one = Count { packets: 1, bytes: record.bytes.into() };
+    pub(super) fn add(&mut self, record: &Record, decision: &Decision, one: Count) {
         self.outcomes[record.outcome.index()].add(one);
         match decision.rule {
             Some(rule) => self.hits[rule.slot()].add(one),

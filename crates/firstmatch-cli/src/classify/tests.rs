@@ -220,7 +220,8 @@ fn a_stretch_of_unknown_packets_ends() {
     let frame = [&[0u32, 0, 1, 1].map(u32::to_le_bytes).concat()[..], &[7]].concat();
     let bytes = [header, frame.repeat(count as usize)].concat();
     let input = firstmatch_net::source::from_reader("x", Box::new(std::io::Cursor::new(bytes)), &Default::default());
-    let feed = Feed::new(input.expect("a capture"), rules.schemas()).expect("a capture has no columns");
+    let feed =
+        Feed::new(input.expect("a capture"), rules.schemas(), &Default::default()).expect("a capture has no columns");
     let mut reader = Reader::new(feed, &Config::default(), 0);
     let mut stretch = reader.stretch(&rules, false, false).expect("packets fill the 5-tuple");
     let mut lengths = Vec::new();

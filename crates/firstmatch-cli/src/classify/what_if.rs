@@ -126,20 +126,21 @@ impl WhatIf {
             Packet::push(packet, batch, record.bytes);
         }
         self.decisions.clear();
+        let mut places = 0..;
         self.lookups.decide(batch, &mut Streamed::default(), |record, decision| {
-            self.tally.add(record, &decision);
+            self.tally.add(record, &decision, stretch.count(places.next().unwrap_or(usize::MAX), record));
             self.decisions.push(decision);
         });
         let both = stretch.decisions.iter().zip(&self.decisions).zip(stretch.batch.records());
-        for (number, (((before, after), record), nanos)) in (stretch.first..).zip(both.zip(stretch.times())) {
+        for (at, (((before, after), record), nanos)) in both.zip(stretch.times()).enumerate() {
             if before.verdict != after.verdict {
                 let key = [before, after].map(|of| (of.rule, of.verdict));
-                let count = self.changed.entry(key).or_default();
-                count.add(Count { packets: 1, bytes: record.bytes.into() });
+                let one = stretch.count(at, record);
+                self.changed.entry(key).or_default().add(one);
                 if let Some(csv) = &mut self.csv {
                     let line = |side: Decided| side.line.map_or(String::new(), |line| line.to_string());
                     let lines = [line(Decided::new(own, key[0])), line(Decided::new(&self.loaded, key[1]))];
-                    let [number, bytes] = [number, record.bytes.into()].map(|number| number.to_string());
+                    let [number, bytes] = [stretch.first + at as u64, one.bytes].map(|number| number.to_string());
                     let verdicts = key.map(|(_, verdict)| verdict.to_string());
                     let captured = nanos.map_or(String::new(), time);
                     match csv.row(&[&number, &bytes, &lines[0], &verdicts[0], &lines[1], &verdicts[1], &captured]) {
@@ -158,7 +159,7 @@ impl WhatIf {
         self.changed.iter().for_each(|([_, after], count)| *changed.entry(after.0).or_default() += count.packets);
         let rules = self.loaded.file.rules.iter().filter(|rule| own.file.is_audit(rule));
         let hits = rules.map(|rule| {
-            let Count { packets, bytes } = self.tally.of_rule(rule.id);
+            let Count { packets, bytes, .. } = self.tally.of_rule(rule.id);
             let changed_packets = changed.get(&Some(rule.id)).copied().unwrap_or(0);
             let (line, text) = (self.loaded.line_of(rule), self.loaded.text_of(rule));
             AuditHits { line, packets, bytes, changed_packets, text }
@@ -171,7 +172,7 @@ impl WhatIf {
         let mut pairs: Vec<Changed> = Vec::new();
         for (&[before, after], &count) in &self.changed {
             all.add(count);
-            let Count { packets, bytes } = count;
+            let Count { packets, bytes, .. } = count;
             let (before, after) = (Decided::new(own, before), Decided::new(&self.loaded, after));
             pairs.push(Changed { before, after, packets, bytes });
         }
@@ -179,7 +180,7 @@ impl WhatIf {
             pairs = Changed::by_line(pairs);
         }
         pairs.sort_by_key(|pair| (std::cmp::Reverse(pair.packets), pair.before.line, pair.after.line));
-        let Count { packets, bytes } = all;
+        let Count { packets, bytes, .. } = all;
         WhatIfReport { rules_file: self.loaded.name.clone(), packets, bytes, pairs }
     }
 }

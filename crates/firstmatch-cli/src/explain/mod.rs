@@ -135,7 +135,7 @@ fn from_file(
 ) -> anyhow::Result<(String, Packet)> {
     let name = rules::display(Path::new(path));
     let mut count = 0;
-    let found = match source::open(Path::new(path))? {
+    let found = match args.flows.apply(source::open(Path::new(path))?)? {
         Input::Capture(mut capture) => loop {
             let Some(packet) = capture.next()? else { break None };
             if count == number {
@@ -169,6 +169,17 @@ fn from_file(
                 if count == number {
                     let packet = Packet::Values(row.values.clone());
                     break Some((format!("line {}", rows.line()), packet));
+                }
+                count += 1;
+            }
+        }
+        Input::Flows(log) => {
+            let mut flows = log.into_flows(args.flows.options(args.metadata)?);
+            loop {
+                let Some(flow) = flows.next()? else { break None };
+                if count == number {
+                    let packet = Packet::Headers(Box::new(*flow.headers));
+                    break Some((format!("line {}", flows.line()), packet));
                 }
                 count += 1;
             }

@@ -1,6 +1,7 @@
 //! Cells of a line of a table, between commas, semicolons or tabs.
 
 use csv_core::{ReadFieldResult, Reader, ReaderBuilder, Terminator};
+use memchr::{memchr, memchr_iter};
 
 use super::lines::Fault;
 
@@ -51,10 +52,7 @@ impl Cells {
 
     /// Returns the cells of the line read last.
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = Cell<'_>> {
-        self.places.iter().map(|&Place { start, len, text: (from, to) }| {
-            let bytes = self.text.get(from..to).unwrap_or_default().trim_ascii();
-            Cell { start, len, bytes }
-        })
+        self.places.iter().map(|&place| self.cell(place))
     }
 
     /// Returns the offset after the last cell that counts: of the separator before cell `count`, or of the line's end.
@@ -64,10 +62,44 @@ impl Cells {
         before.unwrap_or(line.trim_ascii_end().len())
     }
 
+    /// Returns the cell of this index of the line read last.
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> Option<Cell<'_>> {
+        self.places.get(index).map(|&place| self.cell(place))
+    }
+
+    #[inline]
+    fn cell(&self, Place { start, len, text: (from, to) }: Place) -> Cell<'_> {
+        Cell { start, len, bytes: self.text.get(from..to).unwrap_or_default().trim_ascii() }
+    }
+
     /// Reads the cells of a line.
     pub(super) fn read(&mut self, line: &[u8]) -> Result<(), Fault> {
-        self.reader.reset();
         self.places.clear();
+        if memchr(b'"', line).is_none() {
+            self.split(line);
+            return Ok(());
+        }
+        self.read_quoted(line)
+    }
+
+    /// Reads the cells of a line without quotes.
+    fn split(&mut self, line: &[u8]) {
+        self.text.clear();
+        self.text.extend_from_slice(line);
+        let mut at = 0;
+        for end in memchr_iter(self.separator, line).chain([line.len()]) {
+            let raw = line.get(at..end).unwrap_or_default();
+            let start = at + self.blanks(raw);
+            let len = raw.get(start - at..).unwrap_or_default().trim_ascii_end().len();
+            self.places.push(Place { start, len, text: (start, start + len) });
+            at = end + 1;
+        }
+    }
+
+    /// Reads the cells of a line, some of which may stand between quotes.
+    fn read_quoted(&mut self, line: &[u8]) -> Result<(), Fault> {
+        self.reader.reset();
         self.text.resize(line.len().max(self.text.len()), 0);
         let (mut at, mut from) = (0, 0);
         loop {

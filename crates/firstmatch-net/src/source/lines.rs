@@ -1,16 +1,22 @@
 //! Reader of lines of text, one at a time.
 
 use firstmatch_core::Diagnostic;
+use memchr::memchr;
 
-use super::raw::Stream;
+use super::raw::Sniffed;
 use super::window::Window;
-use super::{Cut, Limits, SourceError};
+use super::{Cut, Limits, Progress, SourceError};
 
 /// Lines of a stream, without empty lines and lines that start with `#`.
 pub(super) struct Lines {
     name: Box<str>,
     window: Window,
+    progress: Progress,
+    /// First bytes of the text, for a message.
+    beginning: Box<str>,
     max_line: usize,
+    /// Whether lines that start with `#` are delivered, too.
+    keeps_comments: bool,
     /// Number of the line last read, from 1.
     line: u32,
     /// Start and end of that line in the window.
@@ -19,8 +25,36 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn new(name: Box<str>, stream: Stream, limits: &Limits) -> Self {
-        Self { name, window: Window::new(stream), max_line: limits.max_line, line: 0, place: (0, 0), cut: None }
+    pub(super) fn new(sniffed: Sniffed, limits: &Limits) -> Self {
+        let Sniffed { name, prefix, stream, progress, .. } = sniffed;
+        let beginning: String =
+            String::from_utf8_lossy(&prefix).lines().next().unwrap_or("").chars().take(40).collect();
+        Self {
+            name,
+            window: Window::new(stream),
+            progress,
+            beginning: beginning.into(),
+            max_line: limits.max_line,
+            keeps_comments: false,
+            line: 0,
+            place: (0, 0),
+            cut: None,
+        }
+    }
+
+    /// Delivers lines that start with `#`, too, from now on.
+    pub(super) fn keep_comments(&mut self) {
+        self.keeps_comments = true;
+    }
+
+    /// Returns a handle that shows how far reading has come.
+    pub(super) fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// Returns a description of the text by its first bytes.
+    pub(super) fn looks_like(&self) -> String {
+        format!("text (it starts with {:?})", self.beginning)
     }
 
     pub(super) fn name(&self) -> &str {
@@ -53,7 +87,7 @@ impl Lines {
                 line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
             }
             let mark = len - line.len();
-            let blank = line.trim_ascii().is_empty() || line.starts_with(b"#");
+            let blank = line.trim_ascii_start().is_empty() || !self.keeps_comments && line.starts_with(b"#");
             let start = self.window.place();
             self.place = (start + mark, start + len);
             self.window.consume(len + 1);
@@ -81,7 +115,7 @@ impl Lines {
         loop {
             let bytes = self.window.bytes();
             let here = bytes.len();
-            let found = bytes.iter().skip(searched).position(|&byte| byte == b'\n').map(|at| searched + at);
+            let found = memchr(b'\n', bytes.get(searched..).unwrap_or_default()).map(|at| searched + at);
             if let Some(len) = found.filter(|&len| len <= self.max_line) {
                 return Ok(Some(len));
             }
@@ -93,6 +127,20 @@ impl Lines {
             searched = here;
             if !self.window.need(here + 1)? {
                 return Ok(self.last(here, whole));
+            }
+        }
+    }
+
+    /// Passes over the rest of a line that was too long, and counts it as read.
+    pub(super) fn pass_over(&mut self) -> Result<(), SourceError> {
+        self.line = self.line.saturating_add(1);
+        loop {
+            let bytes = self.window.bytes();
+            let end = memchr(b'\n', bytes);
+            let len = end.map_or(bytes.len(), |end| end + 1);
+            self.window.consume(len);
+            if end.is_some() || !self.window.need(1)? {
+                return Ok(());
             }
         }
     }

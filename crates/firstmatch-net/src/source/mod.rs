@@ -14,6 +14,7 @@ mod capture;
 mod cells;
 mod columns;
 mod error;
+mod flows;
 mod frames;
 mod gzip;
 mod lines;
@@ -36,6 +37,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use capture::{Capture, Packet};
 pub use columns::{BYTES_COLUMNS, NEXT_HEADER_COLUMN, header_columns};
 pub use error::{Cut, SourceError};
+pub use flows::{ColumnsError, Flow, FlowCounts, FlowFormat, FlowLog, FlowOptions, FlowWeight, Flows};
 pub use frames::Frames;
 pub use table::{Row, Rows, Table};
 pub use text::{read_text, read_text_with};
@@ -70,9 +72,48 @@ pub enum Input {
     Trace(Trace),
     /// Header fields in text, between commas.
     Table(Table),
+    /// Flows in text.
+    Flows(FlowLog),
+}
+
+/// Formats of input that can be asked for, because the text alone may leave it open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InputFormat {
+    /// Capture (pcap, pcapng).
+    Capture,
+    /// ClassBench trace.
+    Trace,
+    /// Table of header fields.
+    Table,
+    /// Flow log.
+    Flows(FlowFormat),
 }
 
 impl Input {
+    /// Returns the input as one of this format, whatever its text seems to be.
+    ///
+    /// # Errors
+    /// If one is a capture and the other is text.
+    pub fn with_format(self, format: InputFormat) -> Result<Self, SourceError> {
+        if format == InputFormat::Capture {
+            return self.into_capture().map(Self::Capture);
+        }
+        let lines = match self {
+            Self::Capture(capture) => {
+                return Err(SourceError::not(capture.name(), capture.format_name(), "text"));
+            }
+            Self::Trace(trace) => trace.into_lines(),
+            Self::Table(table) => table.into_lines(),
+            Self::Flows(flows) => flows.into_lines(),
+        };
+        Ok(match format {
+            InputFormat::Flows(format) => Self::Flows(FlowLog::of_lines(lines, format)),
+            InputFormat::Table => Self::Table(Table::of_lines(lines)),
+            InputFormat::Trace | InputFormat::Capture => Self::Trace(Trace::of_lines(lines)),
+        })
+    }
+
     /// Returns the capture.
     ///
     /// # Errors
@@ -84,6 +125,7 @@ impl Input {
                 Err(SourceError::not(trace.name(), &trace.looks_like(), "a capture (pcap or pcapng)"))
             }
             Self::Table(table) => Err(table.refused("a capture (pcap or pcapng)")),
+            Self::Flows(flows) => Err(flows.refused("a capture (pcap or pcapng)")),
         }
     }
 
@@ -98,6 +140,7 @@ impl Input {
                 Err(SourceError::not(capture.name(), capture.format_name(), "a trace (text, a packet a line)"))
             }
             Self::Table(table) => Err(table.refused("a trace (text, a packet a line)")),
+            Self::Flows(flows) => Err(flows.refused("a trace (text, a packet a line)")),
         }
     }
 
@@ -111,6 +154,7 @@ impl Input {
             Self::Table(table) => Ok(table),
             Self::Capture(capture) => Err(SourceError::not(capture.name(), capture.format_name(), wanted)),
             Self::Trace(trace) => Err(SourceError::not(trace.name(), &trace.looks_like(), wanted)),
+            Self::Flows(flows) => Err(flows.refused(wanted)),
         }
     }
 
@@ -125,6 +169,7 @@ impl Input {
             Self::Capture(capture) => capture.window().decompress_aside()?,
             Self::Trace(trace) => trace.window().decompress_aside()?,
             Self::Table(table) => table.window().decompress_aside()?,
+            Self::Flows(flows) => flows.window().decompress_aside()?,
         }
         Ok(self)
     }
@@ -135,6 +180,7 @@ impl Input {
             Self::Capture(capture) => capture.progress(),
             Self::Trace(trace) => trace.progress(),
             Self::Table(table) => table.progress(),
+            Self::Flows(flows) => flows.progress(),
         }
     }
 }
@@ -225,6 +271,11 @@ pub fn from_reader(name: &str, reader: Box<dyn Read + Send>, limits: &Limits) ->
 }
 
 fn input(sniffed: Sniffed, limits: &Limits) -> Result<Input, SourceError> {
+    if sniffed.format == Format::Text
+        && let Some(format) = flows::format_of(&sniffed.prefix)
+    {
+        return Ok(Input::Flows(FlowLog::new(sniffed, format, limits)));
+    }
     match sniffed.format {
         Format::Pcap | Format::PcapNg => Ok(Input::Capture(Capture::new(sniffed, limits))),
         Format::Text if table::is_table(&sniffed.prefix) => Ok(Input::Table(Table::new(sniffed, limits))),

@@ -26,13 +26,19 @@ use super::{Cut, Limits, Progress, SourceError};
 /// Table of header fields whose first line [`Table::into_rows`] reads, for given schemas.
 pub struct Table {
     lines: Lines,
-    progress: Progress,
 }
 
 impl Table {
     pub(super) fn new(sniffed: Sniffed, limits: &Limits) -> Self {
-        let Sniffed { name, stream, progress, .. } = sniffed;
-        Self { lines: Lines::new(name, stream, limits), progress }
+        Self::of_lines(Lines::new(sniffed, limits))
+    }
+
+    pub(super) fn of_lines(lines: Lines) -> Self {
+        Self { lines }
+    }
+
+    pub(super) fn into_lines(self) -> Lines {
+        self.lines
     }
 
     /// Returns the path of the file, or the name that stands for it.
@@ -42,7 +48,7 @@ impl Table {
 
     /// Returns a handle that shows how far reading has come.
     pub fn progress(&self) -> Progress {
-        self.progress.clone()
+        self.lines.progress()
     }
 
     pub(super) fn window(&mut self) -> &mut Window {
@@ -77,8 +83,8 @@ impl Table {
         match cells.read(line).and_then(|()| columns(line, &cells, &schemas[0])) {
             Ok(columns) => {
                 let values = FieldValues { family: None, values: vec![None; fields.len()] };
-                let (schemas, lines, progress) = (schemas.to_vec(), self.lines, self.progress);
-                Ok(Rows { lines, cells, schemas, columns, values, bytes: 0, rows: 0, done: false, progress })
+                let (schemas, lines) = (schemas.to_vec(), self.lines);
+                Ok(Rows { lines, cells, schemas, columns, values, bytes: 0, rows: 0, done: false })
             }
             Err(fault) => Err(self.lines.error(fault)),
         }
@@ -95,7 +101,6 @@ pub struct Rows {
     bytes: u32,
     rows: u64,
     done: bool,
-    progress: Progress,
 }
 
 /// Row of a table.
@@ -132,7 +137,7 @@ impl Rows {
 
     /// Returns a handle that shows how far reading has come.
     pub fn progress(&self) -> Progress {
-        self.progress.clone()
+        self.lines.progress()
     }
 
     /// Returns the next row; `None` at the end, also of a cut stream, and after an error.

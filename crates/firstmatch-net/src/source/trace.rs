@@ -102,26 +102,20 @@ pub struct Trace {
     columns: Option<usize>,
     /// Whether each line must state the flags of ClassBench.
     flags_needed: bool,
-    first_line: Box<str>,
     done: bool,
-    progress: Progress,
 }
 
 impl Trace {
     pub(super) fn new(sniffed: Sniffed, limits: &Limits) -> Self {
-        let Sniffed { name, prefix, stream, progress, .. } = sniffed;
-        let first_line: String =
-            String::from_utf8_lossy(&prefix).lines().next().unwrap_or("").chars().take(40).collect();
-        let lines = Lines::new(name, stream, limits);
-        Self {
-            lines,
-            records: 0,
-            columns: None,
-            flags_needed: false,
-            first_line: first_line.into(),
-            done: false,
-            progress,
-        }
+        Self::of_lines(Lines::new(sniffed, limits))
+    }
+
+    pub(super) fn of_lines(lines: Lines) -> Self {
+        Self { lines, records: 0, columns: None, flags_needed: false, done: false }
+    }
+
+    pub(super) fn into_lines(self) -> Lines {
+        self.lines
     }
 
     /// Returns whether rules over `schemas` may test the flags column of ClassBench.
@@ -142,7 +136,7 @@ impl Trace {
     }
 
     pub(super) fn looks_like(&self) -> String {
-        format!("text (it starts with {:?})", self.first_line)
+        self.lines.looks_like()
     }
 
     /// Returns the number of records delivered so far.
@@ -162,7 +156,7 @@ impl Trace {
 
     /// Returns a handle that shows how far reading has come.
     pub fn progress(&self) -> Progress {
-        self.progress.clone()
+        self.lines.progress()
     }
 
     /// Returns the next record; `None` at the end, also of a cut stream, and after an error.

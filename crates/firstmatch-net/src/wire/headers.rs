@@ -302,7 +302,8 @@ impl Headers {
         self
     }
 
-    fn put_address(&mut self, first: usize, address: u128) {
+    #[inline]
+    pub(super) fn put_address(&mut self, first: usize, address: u128) {
         for (word, shift) in self.words.iter_mut().skip(first).zip([96, 64, 32, 0]) {
             *word = (address >> shift) as u32;
         }

@@ -73,6 +73,8 @@
 
 mod batch;
 mod extract;
+#[cfg(feature = "captures")]
+mod flow;
 mod frames;
 mod headers;
 mod ip;
@@ -90,6 +92,8 @@ pub use batch::{Batch, Record};
 pub use extract::{Extractor, NoSource};
 use firstmatch_core::policy::{Fragments, Policy};
 use firstmatch_core::raw::Level;
+#[cfg(feature = "captures")]
+pub(crate) use flow::FlowFields;
 pub use headers::{Headers, SourceSet};
 pub use outcome::Outcome;
 pub use parse::{parse, parse_into, parse_on};

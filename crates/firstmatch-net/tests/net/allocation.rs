@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use firstmatch_core::Schema;
 use firstmatch_core::schema::{Family, Source};
-use firstmatch_net::source::{Input, Limits, from_reader};
+use firstmatch_net::source::{FlowOptions, Input, Limits, from_reader};
 use firstmatch_net::wire::{Batch, Config, LinkType, Outcome};
 use firstmatch_testkit::counter::{Counted, counted};
 use firstmatch_testkit::frames::{damage, ethernet as ethernet_frame, ipv4, random, udp};
@@ -54,6 +54,12 @@ fn count_of(head: &[u8], record: &[u8], records: usize) -> usize {
         Input::Table(table) => {
             let mut rows = table.into_rows(&[Schema::openflow()]).expect("the columns");
             while rows.next().expect("good").is_some() {
+                count += 1;
+            }
+        }
+        Input::Flows(log) => {
+            let mut flows = log.into_flows(FlowOptions::default());
+            while flows.next().expect("good").is_some() {
                 count += 1;
             }
         }
@@ -141,6 +147,12 @@ fn texts_of_any_length_take_the_memory_of_a_short_one() {
     let (long, for_long) = stream(header.as_bytes(), row, 100_000);
     assert_eq!((short, long, for_long.peak), (10_000, 100_000, made.peak));
     assert_eq!(for_long.calls, made.calls, "reading a row allocates");
+
+    let row = b"2 1 eni-1 10.0.0.1 192.0.2.1 1024 443 6 10 840 1418530010 1418530070 ACCEPT OK\n";
+    let (short, made) = stream(b"", row, 10_000);
+    let (long, for_long) = stream(b"", row, 100_000);
+    assert_eq!((short, long, for_long.peak), (10_000, 100_000, made.peak));
+    assert_eq!(for_long.calls, made.calls, "reading a flow allocates");
 }
 
 /// A worker swaps boxes for newer ones in a lookup, and keeps no memory of them.

@@ -2,7 +2,7 @@
 //!
 //! - Headers: `wire` and `layers` of frames, `nested` ones, `presence` of fields, `fast` for common frames, `openflow`,
 //!   `damage` of every byte, `agreement` and `captures` beside other parsers. `compared` has differences of rule files.
-//! - Sources: `source` reads captures, `trace` and `table` text. `answers` goes from a file to decisions, `allocation`
+//! - Sources: `source` reads captures, `trace`, `table` and `flows` text. `answers` goes from a file to decisions, `allocation`
 //!   counts memory.
 //! - Threads: `plane` and `systems`.
 
@@ -15,6 +15,7 @@ mod captures;
 mod compared;
 mod damage;
 mod fast;
+mod flows;
 mod layers;
 mod nested;
 mod openflow;

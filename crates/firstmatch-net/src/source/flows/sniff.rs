@@ -1,0 +1,34 @@
+//! Recognition of flow logs by the beginning of their text.
+
+use super::FlowFormat;
+use super::columns::{AWS_VERSION_2, is_same};
+
+/// Returns the format of the flow log that `prefix` begins, if it begins one.
+pub(in super::super) fn format_of(prefix: &[u8]) -> Option<FlowFormat> {
+    let text = prefix.strip_prefix(b"\xef\xbb\xbf").unwrap_or(prefix);
+    let text = String::from_utf8_lossy(text);
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut line = lines.next()?;
+    while line.starts_with('#') {
+        if line.starts_with("#separator ") || line.starts_with("#fields\t") && line.contains("id.orig_h") {
+            return Some(FlowFormat::Zeek);
+        }
+        line = lines.next()?;
+    }
+    let words: Vec<&str> = line.split([' ', ',', '\t', ';']).map(|word| word.trim_matches('"')).collect();
+    let has = |name: &str| words.iter().any(|word| is_same(word, name));
+    if has("srcaddr") && has("dstaddr") || has("pkt-srcaddr") && has("pkt-dstaddr") || is_aws_row(&words) {
+        return Some(FlowFormat::Aws);
+    }
+    let is_nfdump = has("sa") && has("da") && has("ts") || has("srcAddr") && has("dstAddr") && has("firstSeen");
+    is_nfdump.then_some(FlowFormat::Nfdump)
+}
+
+/// Whether a line is a row of AWS, version 2, rather than one of a trace, which has numbers and addresses alone.
+fn is_aws_row(words: &[&str]) -> bool {
+    let [version, account, interface, .., status] = words else { return false };
+    let is_account = account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit());
+    let has_interface = interface.starts_with(|first: char| first.is_ascii_alphabetic() || first == '-');
+    let has_status = words.len() == AWS_VERSION_2.len() && matches!(*status, "OK" | "NODATA" | "SKIPDATA");
+    *version == "2" && (has_status || is_account && has_interface)
+}
