@@ -38,6 +38,12 @@ enum PacketFormat {
     Zeek,
     /// The CSV of nfdump
     Nfdump,
+    /// The events of Suricata (eve.json)
+    Suricata,
+    /// Flow logs of network security groups or virtual networks of Azure
+    Azure,
+    /// VPC flow logs of Google Cloud
+    Gcp,
 }
 
 impl FlowArgs {
@@ -77,6 +83,9 @@ impl From<PacketFormat> for InputFormat {
             PacketFormat::Aws => Self::Flows(FlowFormat::Aws),
             PacketFormat::Zeek => Self::Flows(FlowFormat::Zeek),
             PacketFormat::Nfdump => Self::Flows(FlowFormat::Nfdump),
+            PacketFormat::Suricata => Self::Flows(FlowFormat::Suricata),
+            PacketFormat::Azure => Self::Flows(FlowFormat::Azure),
+            PacketFormat::Gcp => Self::Flows(FlowFormat::Gcp),
         }
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct FlowReport {
     /// Rows that were read.
     rows: u64,
     flows: u64,
+    /// Rows of flows that earlier rows have counted.
+    continued: u64,
     ways_back: u64,
     /// Packets of all flows and ways back.
     pub(super) packets: u64,
@@ -29,15 +31,26 @@ pub(super) struct FlowReport {
 
 impl FlowReport {
     pub(super) fn new(counts: &FlowCounts, packets: u64) -> Self {
-        let FlowCounts { read, without_traffic, without_address, malformed, flows, ways_back, .. } = *counts;
+        let FlowCounts { read, without_traffic, without_address, malformed, flows, continued, ways_back, .. } = *counts;
         let unknown_fields = counts.unknown_fields().map(|(source, count)| (source.name(), count)).collect();
-        Self { rows: read, flows, ways_back, packets, without_traffic, without_address, malformed, unknown_fields }
+        Self {
+            rows: read,
+            flows,
+            continued,
+            ways_back,
+            packets,
+            without_traffic,
+            without_address,
+            malformed,
+            unknown_fields,
+        }
     }
 
     /// Prints the rows in words.
     pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         let parts = [
             (self.flows, "flow"),
+            (self.continued, "of flows that go on"),
             (self.without_traffic, "without traffic"),
             (self.without_address, "without address"),
             (self.malformed, "malformed"),

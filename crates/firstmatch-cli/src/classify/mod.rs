@@ -134,6 +134,7 @@ fn run_with(args: &ClassifyArgs, engine: &Entry, print: Print<'_>) -> anyhow::Re
         workers: args.workers.into(),
         is_no_trace: false,
         stop: Stop::default(),
+        next_number: 0,
         format: &args.flows,
         flow_options: args.flows.options(args.metadata)?,
     };
@@ -232,6 +233,8 @@ struct Job<'a> {
     /// Whether the input is text whose first line is not a packet.
     is_no_trace: bool,
     stop: Stop,
+    /// Number of the first packet of the next input.
+    next_number: u64,
     /// Format of the packets, if it was asked for.
     format: &'a FlowArgs,
     flow_options: FlowOptions,
@@ -340,7 +343,7 @@ impl Job<'_> {
             bail!("{option} is for flow logs, and {name} is none");
         }
         let feed = Feed::new(input, rules.schemas(), &self.flow_options)?;
-        let mut reader = Reader::new(feed, config, before.packets);
+        let mut reader = Reader::new(feed, config, self.next_number);
         let audited = self.audit.as_ref().map(|audit| audit.loaded.file.rules.schemas());
         if reader.feed.has_values() && audited.is_some_and(|audited| audited != rules.schemas()) {
             bail!(
@@ -359,6 +362,7 @@ impl Job<'_> {
             count => self.stream_with(count, reader, &mut stretch, &mut progress)?,
         };
         progress.clear();
+        let first = std::mem::replace(&mut self.next_number, reader.next_number());
         let feed = &reader.feed;
         self.is_no_trace = fault.is_some() && feed.is_unread_trace();
         packets.is_trace = !feed.has_lengths();
@@ -379,7 +383,7 @@ impl Job<'_> {
             packets.flows.get_or_insert_default().add(counts);
         }
         packets.warnings.extend(feed.unread_links().into_iter().map(unread));
-        packets.files.push(FileCounts::of_all(self.loaded, &self.tally).since(&before, &name));
+        packets.files.push(FileCounts::of_all(self.loaded, &self.tally).since(&before, &name, first));
         packets.fault = fault.map(|error| Fault { name, error });
         Ok(stretch)
     }

@@ -251,14 +251,15 @@ impl FileCounts {
         }
     }
 
-    /// Returns the counts of the input `name` alone; `before` are the counts before that input.
-    pub(super) fn since(mut self, before: &Self, name: &str) -> Self {
+    /// Returns the counts of the input `name` alone, whose packets are numbered from `first_packet` on; `before` are the
+    /// counts before that input.
+    pub(super) fn since(mut self, before: &Self, name: &str, first_packet: u64) -> Self {
         for (verdict, packets) in &mut self.verdicts {
             *packets -= before.verdicts.get(verdict).copied().unwrap_or(0);
         }
         self.verdicts.retain(|_, packets| *packets > 0);
         let (packets, bytes) = (self.packets - before.packets, self.bytes - before.bytes);
-        Self { input: name.to_owned(), first_packet: before.packets, packets, bytes, verdicts: self.verdicts }
+        Self { input: name.to_owned(), first_packet, packets, bytes, verdicts: self.verdicts }
     }
 }
 

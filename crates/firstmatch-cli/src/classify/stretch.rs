@@ -391,7 +391,7 @@ impl Stretch {
 #[inline]
 fn count_of(weights: &[FlowWeight], at: usize, record: &Record) -> Count {
     match weights.get(at) {
-        Some(&FlowWeight { packets, bytes, .. }) => Count { packets: 1, bytes, in_flows: packets },
+        Some(&FlowWeight { flows, packets, bytes }) => Count { packets: flows, bytes, in_flows: packets },
         None => Count { packets: 1, bytes: record.bytes.into(), in_flows: 0 },
     }
 }

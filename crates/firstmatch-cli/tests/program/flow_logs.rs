@@ -41,7 +41,7 @@ fn rows_are_decided_and_weighed() {
         assert_eq!((code, &*err), (0, ""));
         assert_eq!(answer["verdicts"], json!({ "deny": 4, "permit": 6 }));
         let flows = json!({
-            "rows": 14, "flows": 10, "ways_back": 0, "packets": 18_000_000_068_u64, "without_traffic": 2,
+            "rows": 14, "flows": 10, "continued": 0, "ways_back": 0, "packets": 18_000_000_068_u64, "without_traffic": 2,
             "without_address": 2, "malformed": 0, "unknown_fields": {},
         });
         assert_eq!(answer["flows"], flows);

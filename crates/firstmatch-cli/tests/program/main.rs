@@ -12,6 +12,7 @@ mod diff;
 mod ends;
 mod explain;
 mod fixture;
+mod flow_formats;
 mod flow_logs;
 mod generate;
 mod import;

@@ -145,7 +145,12 @@ fn place(raw: &[u8], start: usize, text: (usize, usize)) -> Result<Place, Fault>
     Ok(Place { start: start + quotes, len: raw.len() - 2 * quotes, text })
 }
 
-impl Cell<'_> {
+impl<'a> Cell<'a> {
+    /// Returns a cell of `bytes`, which stand at `start` in the line.
+    pub(super) fn new(start: usize, bytes: &'a [u8]) -> Self {
+        Self { start, len: bytes.len(), bytes }
+    }
+
     pub(super) fn fault(&self, message: String, expected: &str) -> Fault {
         Fault::new(self.start, self.len, message, Some(expected))
     }

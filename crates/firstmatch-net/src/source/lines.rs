@@ -15,8 +15,12 @@ pub(super) struct Lines {
     /// First bytes of the text, for a message.
     beginning: Box<str>,
     max_line: usize,
+    /// Longest record in bytes, of a text whose rows are no lines.
+    max_record: usize,
     /// Whether lines that start with `#` are delivered, too.
     keeps_comments: bool,
+    /// Number of line ends consumed, if rows are no lines.
+    line_ends: u32,
     /// Number of the line last read, from 1.
     line: u32,
     /// Start and end of that line in the window.
@@ -35,7 +39,9 @@ impl Lines {
             progress,
             beginning: beginning.into(),
             max_line: limits.max_line,
+            max_record: limits.max_record,
             keeps_comments: false,
+            line_ends: 0,
             line: 0,
             place: (0, 0),
             cut: None,
@@ -45,6 +51,17 @@ impl Lines {
     /// Delivers lines that start with `#`, too, from now on.
     pub(super) fn keep_comments(&mut self) {
         self.keeps_comments = true;
+    }
+
+    /// Lets lines be as long as records, and returns that length in bytes.
+    pub(super) fn allow_records(&mut self) -> usize {
+        self.max_line = self.max_record;
+        self.max_record
+    }
+
+    /// Returns the first characters of the text.
+    pub(super) fn beginning(&self) -> &str {
+        &self.beginning
     }
 
     /// Returns a handle that shows how far reading has come.
@@ -131,6 +148,58 @@ impl Lines {
         }
     }
 
+    /// Skips white space and returns the byte behind it, which is not consumed; `None` at the end.
+    ///
+    /// If the stream is cut, the [`Cut`] states `whole`, the number of valid rows so far.
+    pub(super) fn next_byte(&mut self, whole: u64) -> Result<Option<u8>, SourceError> {
+        if self.window.offset() == 0 && self.window.need(3)? && self.window.bytes().starts_with(b"\xef\xbb\xbf") {
+            self.window.consume(3);
+        }
+        loop {
+            let bytes = self.window.bytes();
+            let blanks = bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            let ends = bytes.iter().take(blanks).filter(|&&byte| byte == b'\n').count();
+            let next = bytes.get(blanks).copied();
+            self.line_ends = self.line_ends.saturating_add(ends as u32);
+            self.window.consume(blanks);
+            if next.is_some() {
+                return Ok(next);
+            }
+            if !self.window.need(1)? {
+                self.last(0, whole);
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Returns at least `count` bytes from here on, or all up to the end.
+    pub(super) fn at_hand(&mut self, count: usize) -> Result<&[u8], SourceError> {
+        self.window.need(count)?;
+        Ok(self.window.bytes())
+    }
+
+    /// Consumes `len` bytes that are at hand as the row that [`Lines::current`] returns.
+    pub(super) fn take(&mut self, len: usize) {
+        let start = self.window.place();
+        self.place = (start, start + len);
+        self.line = self.line_ends.saturating_add(1);
+        let ends = self.current().iter().filter(|&&byte| byte == b'\n').count();
+        self.line_ends = self.line_ends.saturating_add(ends as u32);
+        self.window.consume(len);
+    }
+
+    /// Returns the error of a fault at the byte that comes next, with the rest of its line.
+    pub(super) fn error_here(&mut self, message: String, expected: Option<&str>) -> SourceError {
+        let rest = self.window.bytes();
+        let mut len = memchr(b'\n', rest).unwrap_or(rest.len()).min(80);
+        while rest.get(len).is_some_and(|byte| byte & 0xC0 == 0x80) && len > 0 {
+            len -= 1;
+        }
+        let text = rest.get(..len).unwrap_or_default();
+        let line = self.line_ends.saturating_add(1);
+        SourceError::line(&self.name, Fault::new(0, text.len().min(1), message, expected).at(line, text))
+    }
+
     /// Passes over the rest of a line that was too long, and counts it as read.
     pub(super) fn pass_over(&mut self) -> Result<(), SourceError> {
         self.line = self.line.saturating_add(1);
@@ -143,6 +212,12 @@ impl Lines {
                 return Ok(());
             }
         }
+    }
+
+    /// Notes that the stream was cut in a row, if it was, and returns whether.
+    pub(super) fn note_cut(&mut self, whole: u64) -> bool {
+        self.last(0, whole);
+        self.cut.is_some()
     }
 
     /// Returns the length of the last line, which has no line end, or `None` for the end.
@@ -172,7 +247,17 @@ impl Fault {
         Self { start, len, message, expected: expected.map(str::to_owned) }
     }
 
-    fn at(self, line: u32, bytes: &[u8]) -> Diagnostic {
+    /// Returns the fault in a row that begins on a line; a row of several lines is shown by the one with the fault.
+    fn at(mut self, mut line: u32, mut bytes: &[u8]) -> Diagnostic {
+        while let Some(end) = memchr(b'\n', bytes) {
+            if self.start <= end {
+                bytes = bytes.get(..end).unwrap_or_default();
+                break;
+            }
+            bytes = bytes.get(end + 1..).unwrap_or_default();
+            (self.start, line) = (self.start - end - 1, line.saturating_add(1));
+        }
+        self.len = self.len.min(bytes.len().saturating_sub(self.start));
         let text = String::from_utf8_lossy(bytes.strip_suffix(b"\r").unwrap_or(bytes)).into_owned();
         let chars = |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().count() as u32;
         let column = 1 + chars(bytes.get(..self.start).unwrap_or_default());

@@ -18,6 +18,7 @@ mod flows;
 mod frames;
 mod gzip;
 mod lines;
+mod objects;
 mod pcapng;
 mod raw;
 mod reader;

@@ -17,15 +17,17 @@ pub(super) enum FlowField {
     IcmpType,
     IcmpCode,
     TcpFlags,
+    /// Flags of the packets back.
+    TcpFlagsBack,
     Packets,
     Bytes,
     PacketsBack,
     BytesBack,
-    /// Whether the row has traffic at all.
+    /// Whether the row is a flow with traffic.
     Status,
 }
 
-/// Names of the parts in `--columns`; [`FlowField::Status`] has none, because it is of one format.
+/// Names of the parts in `--columns`, without those that only one format has.
 const NAMES: [(&str, FlowField); 12] = [
     ("src", FlowField::Src),
     ("dst", FlowField::Dst),
@@ -73,6 +75,7 @@ pub(super) const AWS_VERSION_2: [&str; 14] = [
 
 /// The protocol has two columns: `ip_proto` since Zeek 8, and before that the name of the transport.
 const ZEEK: &[(&str, FlowField)] = &[
+    ("_path", FlowField::Status),
     ("id.orig_h", FlowField::Src),
     ("id.resp_h", FlowField::Dst),
     ("id.orig_p", FlowField::SrcPort),
@@ -110,12 +113,51 @@ const NFDUMP: &[(&str, FlowField)] = &[
     ("outBytes", FlowField::BytesBack),
 ];
 
+const SURICATA: &[(&str, FlowField)] = &[
+    ("event_type", FlowField::Status),
+    ("src_ip", FlowField::Src),
+    ("dest_ip", FlowField::Dst),
+    ("src_port", FlowField::SrcPort),
+    ("dest_port", FlowField::DstPort),
+    ("proto", FlowField::Proto),
+    ("icmp_type", FlowField::IcmpType),
+    ("icmp_code", FlowField::IcmpCode),
+    ("tcp.tcp_flags_ts", FlowField::TcpFlags),
+    ("tcp.tcp_flags", FlowField::TcpFlags),
+    ("tcp.tcp_flags_tc", FlowField::TcpFlagsBack),
+    ("flow.pkts_toserver", FlowField::Packets),
+    ("flow.bytes_toserver", FlowField::Bytes),
+    ("flow.pkts_toclient", FlowField::PacketsBack),
+    ("flow.bytes_toclient", FlowField::BytesBack),
+];
+
+const GCP: &[(&str, FlowField)] = &[
+    ("connection.src_ip", FlowField::Src),
+    ("connection.dest_ip", FlowField::Dst),
+    ("connection.src_port", FlowField::SrcPort),
+    ("connection.dest_port", FlowField::DstPort),
+    ("connection.protocol", FlowField::Proto),
+    ("packets_sent", FlowField::Packets),
+    ("bytes_sent", FlowField::Bytes),
+];
+
+/// Returns the paths of the values that are read of objects, each with its part of a flow.
+pub(super) fn paths(format: FlowFormat, named: &Named) -> Vec<(FlowField, Box<str>)> {
+    let usual = names(format).iter().filter(|(_, field)| named.name_of(*field).is_none());
+    let usual = usual.map(|&(name, field)| (field, name.into()));
+    usual.chain(named.of.iter().cloned()).collect()
+}
+
 /// Returns the names of a format's columns.
 pub(super) fn names(format: FlowFormat) -> &'static [(&'static str, FlowField)] {
     match format {
         FlowFormat::Aws => AWS,
         FlowFormat::Zeek => ZEEK,
         FlowFormat::Nfdump => NFDUMP,
+        FlowFormat::Suricata => SURICATA,
+        FlowFormat::Gcp => GCP,
+        // Its flows have places, not names.
+        FlowFormat::Azure => &[],
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::super::cells::Cells;
 use super::super::lines::Fault;
-use super::columns::{AWS_VERSION_2, FlowField, Header, Named, is_header};
-use super::row::{self, IcmpInPorts, RowValues};
-use super::{FlowFormat, RowKind};
+use super::columns::{AWS_VERSION_2, Header, Named, is_header};
+use super::row::RowValues;
+use super::{FlowFormat, RowKind, values};
 
 /// Reader of the rows of one file.
 pub(super) struct Delimited {
@@ -20,15 +20,6 @@ pub(super) struct Delimited {
 impl Delimited {
     pub(super) fn new(format: FlowFormat, named: Named) -> Self {
         Self { format, named, cells: Cells::new(b' '), header: None, is_over: false }
-    }
-
-    /// Returns the form in which ICMP's type and code stand in the columns of ports.
-    pub(super) fn icmp(&self) -> IcmpInPorts {
-        match self.format {
-            FlowFormat::Zeek => IcmpInPorts::Zeek,
-            FlowFormat::Nfdump => IcmpInPorts::Nfdump,
-            FlowFormat::Aws => IcmpInPorts::No,
-        }
     }
 
     /// Whether the columns are known, so that a fault is one of a row.
@@ -56,50 +47,7 @@ impl Delimited {
         if self.cells.len() != *count {
             return Err(self.wrong_count(line, *count));
         }
-        *row = RowValues::default();
-        let mut back = [None; 2];
-        for &(field, index) in wanted {
-            let Some(cell) = self.cells.get(index) else { continue };
-            match field {
-                FlowField::Status => match cell.bytes {
-                    b"OK" | b"-" => {}
-                    b"NODATA" | b"SKIPDATA" => return Ok(RowKind::NoTraffic),
-                    other => {
-                        let message = format!("{} is no log status", String::from_utf8_lossy(other));
-                        return Err(cell.fault(message, "OK, NODATA or SKIPDATA"));
-                    }
-                },
-                FlowField::Src => row.src = row::address(&cell)?,
-                FlowField::Dst => {
-                    row.dst = row::address(&cell)?;
-                    if let (Some(src), Some(dst)) = (row.src, row.dst)
-                        && src.family() != dst.family()
-                    {
-                        let message = "the two addresses belong to different families".to_owned();
-                        return Err(cell.fault(message, "two of IPv4 or two of IPv6"));
-                    }
-                }
-                FlowField::SrcPort => row.ports[0] = row::port(&cell)?,
-                FlowField::DstPort if self.format == FlowFormat::Nfdump => row.ports[1] = row::nfdump_port(&cell)?,
-                FlowField::DstPort => row.ports[1] = row::port(&cell)?,
-                FlowField::Proto => row.proto = row.proto.or(row::protocol(&cell)?),
-                FlowField::IcmpType => row.icmp[0] = row::byte(&cell)?,
-                FlowField::IcmpCode => row.icmp[1] = row::byte(&cell)?,
-                FlowField::TcpFlags => {
-                    row.tcp_flags = match self.format {
-                        FlowFormat::Aws => row::aws_flags(&cell)?,
-                        FlowFormat::Nfdump => row::nfdump_flags(&cell)?,
-                        FlowFormat::Zeek => row::zeek_history(&cell)?,
-                    };
-                }
-                FlowField::Packets => row.there.packets = row::count(&cell)?.unwrap_or(0),
-                FlowField::Bytes => row.there.bytes = row::count(&cell)?.unwrap_or(0),
-                FlowField::PacketsBack => back[0] = row::count(&cell)?,
-                FlowField::BytesBack => back[1] = row::count(&cell)?,
-            }
-        }
-        row.set_back(back);
-        Ok(RowKind::Row)
+        values::read(self.format, wanted, |index| self.cells.get(index), row)
     }
 
     #[cold]
@@ -190,7 +138,7 @@ fn unnamed(format: FlowFormat) -> &'static str {
     match format {
         FlowFormat::Aws => "the names of the columns, 14 columns of version 2, or --columns with all of them",
         FlowFormat::Zeek => "a line #fields that names the columns, or --columns with all of them",
-        FlowFormat::Nfdump => "the names of the columns, as nfdump -o csv writes them, or --columns with all of them",
+        _ => "the names of the columns, as nfdump -o csv writes them, or --columns with all of them",
     }
 }
 

@@ -5,14 +5,21 @@
 //! | [`FlowFormat::Aws`] | VPC flow logs, versions 2 and later: columns between blanks, or between commas | one |
 //! | [`FlowFormat::Zeek`] | `conn.log`: columns between tabs behind `#fields` | two |
 //! | [`FlowFormat::Nfdump`] | `nfdump -o csv`, of both generations | one or two |
+//! | [`FlowFormat::Suricata`] | `eve.json`: events of the type `flow`, an object a line | two |
+//! | [`FlowFormat::Azure`] | flow logs of network security groups and of virtual networks: tuples in records | two |
+//! | [`FlowFormat::Gcp`] | VPC flow logs as log entries, an object a line or in an array | one |
+//!
+//! Zeek also writes JSON, an object a line.
 //!
 //! A log states some fields of packets. [`Flow::headers`] has these as present or absent, and all others as unknown.
 //! Rules that test an unknown field cannot decide such a row.
 
 mod columns;
 mod delimited;
+mod json;
 mod row;
 mod sniff;
+mod values;
 
 use std::fmt;
 
@@ -20,7 +27,8 @@ use firstmatch_core::Diagnostic;
 use firstmatch_core::policy::Fragments;
 use firstmatch_core::schema::{Family, Source};
 
-use super::lines::Lines;
+use super::lines::{Fault, Lines};
+use super::objects::{self, Objects};
 use super::raw::Sniffed;
 use super::window::Window;
 use super::{Cut, Limits, Progress, SourceError};
@@ -28,8 +36,9 @@ use crate::wire::{Batch, Extractor, Headers, SourceSet};
 pub use columns::ColumnsError;
 use columns::Named;
 use delimited::Delimited;
+use json::Json;
 pub use row::FlowWeight;
-use row::RowValues;
+use row::{IcmpInPorts, RowValues};
 pub(super) use sniff::format_of;
 
 /// Formats of flow logs.
@@ -42,6 +51,12 @@ pub enum FlowFormat {
     Zeek,
     /// CSV of nfdump.
     Nfdump,
+    /// Events of Suricata (EVE).
+    Suricata,
+    /// Flow logs of Azure, of network security groups or virtual networks.
+    Azure,
+    /// VPC flow logs of Google Cloud.
+    Gcp,
 }
 
 impl FlowFormat {
@@ -51,6 +66,9 @@ impl FlowFormat {
             Self::Aws => "a flow log of AWS",
             Self::Zeek => "a log of connections of Zeek",
             Self::Nfdump => "a flow log of nfdump",
+            Self::Suricata => "a log of events of Suricata",
+            Self::Azure => "a flow log of Azure",
+            Self::Gcp => "a flow log of Google Cloud",
         }
     }
 }
@@ -157,11 +175,25 @@ impl FlowLog {
     /// Returns the flows.
     pub fn into_flows(mut self, options: FlowOptions) -> Flows {
         let FlowOptions { named, skips_bad, has_both_ways, metadata } = options;
+        let start = self.lines.beginning().trim();
+        let is_json = match self.format {
+            FlowFormat::Aws | FlowFormat::Nfdump => false,
+            FlowFormat::Zeek => start.starts_with('{'),
+            FlowFormat::Suricata | FlowFormat::Azure | FlowFormat::Gcp => true,
+        };
+        let reader = if is_json {
+            let max_bytes = self.lines.allow_records();
+            let has_lines = matches!(self.format, FlowFormat::Zeek | FlowFormat::Suricata);
+            let objects = (!has_lines).then(|| Objects::new(max_bytes));
+            Reader::Json(Box::new(Json::new(self.format, &named)), objects)
+        } else {
+            Reader::Delimited(Box::new(Delimited::new(self.format, named)))
+        };
         if self.format == FlowFormat::Zeek {
             self.lines.keep_comments();
         }
         Flows {
-            reader: Delimited::new(self.format, named),
+            reader,
             format: self.format,
             lines: self.lines,
             skips_bad,
@@ -174,6 +206,52 @@ impl FlowLog {
             needed: [SourceSet::NONE; 2],
             done: false,
         }
+    }
+}
+
+/// Reader of rows.
+enum Reader {
+    Delimited(Box<Delimited>),
+    /// Objects, a line each unless the second part reads them.
+    Json(Box<Json>, Option<Objects>),
+}
+
+impl Reader {
+    /// Whether a fault is one of a row, not of the columns.
+    fn has_columns(&self) -> bool {
+        match self {
+            Self::Delimited(of) => of.has_columns(),
+            Self::Json(of, _) => of.has_columns(),
+        }
+    }
+
+    /// Reads the next row into `row`; `None` at the end.
+    #[inline]
+    fn next(
+        &mut self,
+        lines: &mut Lines,
+        whole: u64,
+        row: &mut RowValues,
+    ) -> Result<Option<Result<RowKind, Fault>>, SourceError> {
+        match self {
+            Self::Delimited(of) => Ok(lines.next(whole)?.map(|line| of.read(line, row))),
+            Self::Json(of, _) if of.is_midway() => Ok(Some(of.read(lines.current(), row))),
+            Self::Json(of, reader) => {
+                if reader.as_ref().is_some_and(Objects::is_at_start) && objects::is_line(lines)? {
+                    *reader = None;
+                }
+                let has_row = match reader {
+                    None => lines.next(whole)?.is_some(),
+                    Some(objects) => objects.next(lines, whole)?,
+                };
+                Ok(has_row.then(|| of.read(lines.current(), row)))
+            }
+        }
+    }
+
+    /// Whether lines are rows, so that a reader can go on behind one that is too long.
+    fn has_lines(&self) -> bool {
+        !matches!(self, Self::Json(_, Some(_)))
     }
 }
 
@@ -203,6 +281,8 @@ pub struct FlowCounts {
     pub first_malformed: Option<Diagnostic>,
     /// Flows delivered in the direction that opened them.
     pub flows: u64,
+    /// Rows delivered of flows that an earlier row has counted.
+    pub continued: u64,
     /// Ways back delivered.
     pub ways_back: u64,
     unknown: [u64; Source::ALL.len()],
@@ -217,6 +297,7 @@ impl Default for FlowCounts {
             malformed: 0,
             first_malformed: None,
             flows: 0,
+            continued: 0,
             ways_back: 0,
             unknown: [0; Source::ALL.len()],
         }
@@ -244,6 +325,7 @@ impl FlowCounts {
         self.malformed += other.malformed;
         self.first_malformed = self.first_malformed.take().or_else(|| other.first_malformed.clone());
         self.flows += other.flows;
+        self.continued += other.continued;
         self.ways_back += other.ways_back;
         self.unknown.iter_mut().zip(other.unknown).for_each(|(count, more)| *count += more);
     }
@@ -251,7 +333,7 @@ impl FlowCounts {
 
 /// Flows of a log, in its order.
 pub struct Flows {
-    reader: Delimited,
+    reader: Reader,
     format: FlowFormat,
     lines: Lines,
     skips_bad: bool,
@@ -329,7 +411,9 @@ impl Flows {
             return Ok(None);
         }
         match self.advance() {
-            Ok(Some((weight, is_back))) => {
+            Ok(Some(is_back)) => {
+                let weight = if is_back { self.row.back.unwrap_or_default() } else { self.row.there };
+                let weight = FlowWeight { flows: u64::from(!self.row.continues), ..weight };
                 let of = usize::from(self.headers.family() == Some(Family::Ipv6));
                 let open = self.needed[of].intersection(self.headers.unknown());
                 if !open.is_empty() {
@@ -344,20 +428,20 @@ impl Flows {
         }
     }
 
-    /// Reads up to the next flow, and returns its weight and whether it is a way back.
+    /// Reads up to the next flow, and returns whether it is a way back.
     #[inline]
-    fn advance(&mut self) -> Result<Option<(FlowWeight, bool)>, SourceError> {
-        let icmp = self.reader.icmp();
+    fn advance(&mut self) -> Result<Option<bool>, SourceError> {
+        let icmp = IcmpInPorts::of(self.format);
         if std::mem::take(&mut self.back_is_due)
-            && let (Some(fields), Some(weight)) = (self.row.fields(icmp, true), self.row.back)
+            && let Some(fields) = self.row.fields(icmp, true)
         {
             self.counts.ways_back += 1;
             self.headers = Headers::of_flow(&fields, self.metadata);
-            return Ok(Some((weight, true)));
+            return Ok(Some(true));
         }
         loop {
-            let read = match self.lines.next(self.counts.read) {
-                Ok(Some(line)) => self.reader.read(line, &mut self.row),
+            let read = match self.reader.next(&mut self.lines, self.counts.read, &mut self.row) {
+                Ok(Some(read)) => read,
                 Ok(None) => return Ok(None),
                 Err(error) => {
                     self.too_long(error)?;
@@ -370,10 +454,10 @@ impl Flows {
                 Ok(RowKind::Row) => match self.row.fields(icmp, false) {
                     Some(fields) => {
                         self.counts.read += 1;
-                        self.counts.flows += 1;
+                        *if self.row.continues { &mut self.counts.continued } else { &mut self.counts.flows } += 1;
                         self.back_is_due = self.has_both_ways && self.row.has_back();
                         self.headers = Headers::of_flow(&fields, self.metadata);
-                        return Ok(Some((self.row.there, false)));
+                        return Ok(Some(false));
                     }
                     None => self.counts.without_address += 1,
                 },
@@ -392,7 +476,8 @@ impl Flows {
     /// Passes over a line that is too long, if malformed rows are skipped.
     #[cold]
     fn too_long(&mut self, error: SourceError) -> Result<(), SourceError> {
-        if error.diagnostic().is_none() || !self.skips_bad || !self.reader.has_columns() {
+        let can_go_on = self.skips_bad && self.reader.has_columns() && self.reader.has_lines();
+        if error.diagnostic().is_none() || !can_go_on {
             return Err(error);
         }
         self.count_malformed(&error);

@@ -6,6 +6,7 @@ use firstmatch_formats::{parse_ipv4, parse_ipv6};
 
 use super::super::cells::Cell;
 use super::super::lines::Fault;
+use super::FlowFormat;
 use crate::wire::FlowFields;
 
 /// Address of a flow.
@@ -39,9 +40,11 @@ pub(super) enum Protocol {
     Icmp,
 }
 
-/// Number of rows, packets and bytes that a decision stands for.
+/// Number of flows, packets and bytes that a decision stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowWeight {
+    /// 1, or 0 for a row of a flow that an earlier row has counted.
+    pub flows: u64,
     /// Packets of the flow in this direction; 0 if the log does not state them.
     pub packets: u64,
     /// Bytes of the flow in this direction; 0 if the log does not state them.
@@ -58,9 +61,22 @@ pub(super) struct RowValues {
     pub(super) icmp: [Option<u8>; 2],
     /// TCP flags of the first packet, and of the first one back.
     pub(super) tcp_flags: [Option<u8>; 2],
+    /// Whether the flow was counted by an earlier row.
+    pub(super) continues: bool,
     pub(super) there: FlowWeight,
     /// Packets of the other direction, if the log has both in a row.
     pub(super) back: Option<FlowWeight>,
+}
+
+impl IcmpInPorts {
+    /// Returns the form of a format.
+    pub(super) fn of(format: FlowFormat) -> Self {
+        match format {
+            FlowFormat::Zeek => Self::Zeek,
+            FlowFormat::Nfdump => Self::Nfdump,
+            _ => Self::No,
+        }
+    }
 }
 
 /// Form in which ICMP's type and code stand in the columns of ports.
@@ -78,7 +94,7 @@ impl RowValues {
     #[inline]
     pub(super) fn set_back(&mut self, [packets, bytes]: [Option<u64>; 2]) {
         if packets.is_some() || bytes.is_some() {
-            self.back = Some(FlowWeight { packets: packets.unwrap_or(0), bytes: bytes.unwrap_or(0) });
+            self.back = Some(FlowWeight { flows: 0, packets: packets.unwrap_or(0), bytes: bytes.unwrap_or(0) });
         }
     }
 
@@ -242,20 +258,20 @@ fn protocol_by_name(cell: &Cell<'_>) -> Result<Option<Protocol>, Fault> {
 ///
 /// ACK is there only with SYN, so that 18 is the side that answers. A flow without SYN began earlier: the flags of
 /// its packets are unknown.
-pub(super) fn aws_flags(cell: &Cell<'_>) -> Result<[Option<u8>; 2], Fault> {
+pub(super) fn aws_flags(cell: &Cell<'_>) -> Result<Option<u8>, Fault> {
     let number = match cell.bytes {
         [b'0', b'x' | b'X', digits @ ..] => hexadecimal(digits),
         digits => decimal(digits),
     };
     match number.and_then(|flags| u8::try_from(flags).ok()) {
-        Some(flags) if flags & SYN == 0 => Ok([None; 2]),
-        Some(flags) => Ok([Some(flags & (SYN | ACK)), None]),
-        None if is_blank(cell) => Ok([None; 2]),
+        Some(flags) if flags & SYN == 0 => Ok(None),
+        Some(flags) => Ok(Some(flags & (SYN | ACK))),
+        None if is_blank(cell) => Ok(None),
         None => Err(bad(cell, "TCP flags", "a number up to 255, or -")),
     }
 }
 
-const SYN: u8 = 0x02;
+pub(super) const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
 fn hexadecimal(digits: &[u8]) -> Option<u64> {
@@ -266,7 +282,7 @@ fn hexadecimal(digits: &[u8]) -> Option<u64> {
 /// Reads the TCP flags of nfdump: letters for those of all packets, such as `...AP.SF`, or a number.
 ///
 /// SYN alone opens. With ACK the flow may be of either side, so that the flags of its first packet are unknown.
-pub(super) fn nfdump_flags(cell: &Cell<'_>) -> Result<[Option<u8>; 2], Fault> {
+pub(super) fn nfdump_flags(cell: &Cell<'_>) -> Result<Option<u8>, Fault> {
     let letter = |flags: u8, &byte: &u8| {
         let flag = match byte {
             b'.' => 0,
@@ -285,13 +301,40 @@ pub(super) fn nfdump_flags(cell: &Cell<'_>) -> Result<[Option<u8>; 2], Fault> {
     let flags = match cell.bytes {
         [b'0', b'x' | b'X', digits @ ..] => hexadecimal(digits).and_then(|flags| u8::try_from(flags).ok()),
         bytes if bytes.first().is_some_and(u8::is_ascii_digit) => decimal(bytes).and_then(|of| u8::try_from(of).ok()),
-        _ if is_blank(cell) => return Ok([None; 2]),
+        _ if is_blank(cell) => return Ok(None),
         letters => letters.iter().try_fold(0, letter),
     };
     match flags {
-        Some(flags) if flags & (SYN | ACK) == SYN => Ok([Some(SYN), None]),
-        Some(_) => Ok([None; 2]),
+        Some(flags) if flags & (SYN | ACK) == SYN => Ok(Some(SYN)),
+        Some(_) => Ok(None),
         None => Err(bad(cell, "TCP flags", "letters of CEUAPRSF with dots between, as ...AP.SF")),
+    }
+}
+
+/// Reads the TCP flags of Suricata, in hexadecimal: those of all packets to the server.
+pub(super) fn opening_flags(cell: &Cell<'_>) -> Result<Option<u8>, Fault> {
+    Ok(hexadecimal_flags(cell)?.filter(|flags| flags & SYN != 0).map(|_| SYN))
+}
+
+/// Reads the same of the packets to the client, of which the first is SYN with ACK if one is.
+pub(super) fn answering_flags(cell: &Cell<'_>) -> Result<Option<u8>, Fault> {
+    Ok(hexadecimal_flags(cell)?.map(|flags| flags & (SYN | ACK)).filter(|&flags| flags == SYN | ACK))
+}
+
+fn hexadecimal_flags(cell: &Cell<'_>) -> Result<Option<u8>, Fault> {
+    match hexadecimal(cell.bytes).and_then(|flags| u8::try_from(flags).ok()) {
+        Some(flags) => Ok(Some(flags)),
+        None if is_blank(cell) => Ok(None),
+        None => Err(bad(cell, "TCP flags", "two hexadecimal digits, as 1b")),
+    }
+}
+
+/// Reads the protocol of Azure: `T` for TCP, `U` for UDP, or a number.
+pub(super) fn azure_protocol(cell: &Cell<'_>) -> Result<Option<Protocol>, Fault> {
+    match cell.bytes {
+        b"T" => Ok(Some(Protocol::Number(6))),
+        b"U" => Ok(Some(Protocol::Number(17))),
+        _ => protocol(cell),
     }
 }
 

@@ -7,6 +7,9 @@ use super::columns::{AWS_VERSION_2, is_same};
 pub(in super::super) fn format_of(prefix: &[u8]) -> Option<FlowFormat> {
     let text = prefix.strip_prefix(b"\xef\xbb\xbf").unwrap_or(prefix);
     let text = String::from_utf8_lossy(text);
+    if text.trim_start().starts_with(['{', '[']) {
+        return json_format(&text);
+    }
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let mut line = lines.next()?;
     while line.starts_with('#') {
@@ -22,6 +25,20 @@ pub(in super::super) fn format_of(prefix: &[u8]) -> Option<FlowFormat> {
     }
     let is_nfdump = has("sa") && has("da") && has("ts") || has("srcAddr") && has("dstAddr") && has("firstSeen");
     is_nfdump.then_some(FlowFormat::Nfdump)
+}
+
+/// Returns the format of the flow log that JSON begins, by keys that no other has.
+fn json_format(text: &str) -> Option<FlowFormat> {
+    let has = |key: &str| text.contains(&format!("\"{key}\""));
+    if has("event_type") {
+        Some(FlowFormat::Suricata)
+    } else if has("id.orig_h") {
+        Some(FlowFormat::Zeek)
+    } else if has("records") || has("flowTuples") {
+        Some(FlowFormat::Azure)
+    } else {
+        (has("connection") || has("jsonPayload")).then_some(FlowFormat::Gcp)
+    }
 }
 
 /// Whether a line is a row of AWS, version 2, rather than one of a trace, which has numbers and addresses alone.

@@ -1,5 +1,7 @@
 //! Flow logs: values by hand for each format, and every fault in its place.
 
+mod json;
+
 use std::io::{Cursor, Write};
 
 use firstmatch_core::schema::{Family, Source};
@@ -50,8 +52,9 @@ fn shown(headers: &Headers, weight: FlowWeight) -> String {
             None => assert!(headers.absent().contains(source)),
         }
     }
-    let FlowWeight { packets, bytes } = weight;
-    format!("{text}/ {packets} {bytes}")
+    let FlowWeight { flows, packets, bytes } = weight;
+    let goes_on = if flows == 0 { " goes on" } else { "" };
+    format!("{text}/ {packets} {bytes}{goes_on}")
 }
 
 fn all(mut flows: Flows) -> (Vec<String>, Flows, Option<SourceError>) {
