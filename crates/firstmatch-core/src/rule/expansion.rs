@@ -117,13 +117,13 @@ impl ExpansionLimits {
     }
 
     /// Returns the error of the rule that makes the regions of a set take too many bytes.
-    pub(super) fn set_takes_too_much(&self, rule: &RuleSpec) -> BuildError {
+    pub(super) fn set_takes_too_much(&self, line: Option<NonZeroU32>) -> BuildError {
         let what = format!(
             "with this rule the regions of the set take more than {} bytes, which is max-region-bytes: \
              raise the limit where there is memory",
             self.region_bytes
         );
-        BuildError::regions(what, rule.line)
+        BuildError::regions(what, line)
     }
 }
 

@@ -31,7 +31,7 @@ use super::conditions::ConditionRef;
 use super::expansion::{Excess, ExpansionLimits};
 use super::lowered::{Lowered, LoweredRules};
 use super::matched::Match;
-use super::products::cross;
+use super::products::{bytes_each, cross};
 use super::region::{Region, Regions};
 use super::set::RuleSet;
 use super::spec::{Rule, RuleSpec};
@@ -55,7 +55,7 @@ impl Room {
     ) -> Result<(), BuildError> {
         match regions {
             _ if regions > self.regions => return Err(expansion.set_too_large(rule.line)),
-            _ if regions > self.bytes / each => return Err(expansion.set_takes_too_much(rule)),
+            _ if regions > self.bytes / each => return Err(expansion.set_takes_too_much(rule.line)),
             _ => {}
         }
         self.regions -= regions;
@@ -192,10 +192,12 @@ impl Lowering<'_> {
     /// Takes the room of the regions of a rule; if there is none, notes it in products.
     fn take(&mut self, rule: &Rule, count: Result<usize, BuildError>, is_ternary: bool) -> Result<(), BuildError> {
         let Self { schema, expansion, room, lowered, .. } = self;
-        let taken = count.and_then(|count| room.take(count, bytes_each(schema, is_ternary), rule, expansion));
-        let LoweredRules::Products(products) = &mut lowered.rules else { return taken };
-        if let Err(error) = taken {
-            products.refuse(rule.id, error.with_rule(rule.id));
+        let mut take = |count| room.take(count, bytes_each(schema.words().len(), is_ternary), rule, expansion);
+        let LoweredRules::Products(products) = &mut lowered.rules else { return count.and_then(take) };
+        match count.map(&mut take) {
+            Ok(Ok(())) => {}
+            Ok(Err(excess)) => products.exceed(excess.with_rule(rule.id)),
+            Err(refusal) => products.refuse(rule.id, refusal.with_rule(rule.id)),
         }
         let (most, boxes) = (expansion.most_per_set(), products.sets().iter().map(|sets| sets.boxes().len()).max());
         // One box more is that of all values.
@@ -263,12 +265,6 @@ pub fn count_regions(schema: &Schema, rule: &RuleSpec, expansion: &ExpansionLimi
 /// Returns the ranges of all boxes of each field.
 fn each(choices: &[Boxes]) -> Vec<(&Regions, Range<usize>)> {
     choices.iter().map(|boxes| (&boxes.regions, 0..boxes.regions.len())).collect()
-}
-
-/// Number of bytes that a region takes, with its rule.
-fn bytes_each(schema: &Schema, is_ternary: bool) -> usize {
-    let parts = if is_ternary { 4 } else { 2 };
-    parts * schema.words().len() * size_of::<u32>() + size_of::<Match>()
 }
 
 /// Returns the boxes of each field over its own words.

@@ -29,11 +29,14 @@ pub(crate) struct RuleProducts {
     rows: Vec<u32>,
     /// Rule of each product.
     rules: Vec<Match>,
-    /// Number of regions of all products.
+    /// Number of regions of all products, and of their bytes.
     regions: usize,
+    region_bytes: usize,
     limits: ExpansionLimits,
-    /// Rule that the limits refuse first, with the error.
-    refusal: Option<(RuleId, BuildError)>,
+    /// Rules that exceed a limit by themselves, with the error.
+    refusals: Vec<(RuleId, BuildError)>,
+    /// Error of the first rule with which all rules so far exceed a limit.
+    excess: Option<BuildError>,
     /// Regions of all products, made when they are first asked for.
     expanded: OnceLock<RuleRegions>,
 }
@@ -47,8 +50,10 @@ impl RuleProducts {
             rows: Vec::new(),
             rules: Vec::new(),
             regions: 0,
+            region_bytes: 0,
             limits: *limits,
-            refusal: None,
+            refusals: Vec::new(),
+            excess: None,
             expanded: OnceLock::new(),
         }
     }
@@ -56,8 +61,17 @@ impl RuleProducts {
     /// Builds a list without products under the same limits.
     pub(super) fn empty_like(&self) -> Self {
         let sets = self.sets.iter().map(|sets| FieldSets::new(sets.boxes().key_words())).collect();
-        let (rows, rules, expanded) = (Vec::new(), Vec::new(), OnceLock::new());
-        Self { sets, rows, rules, regions: 0, limits: self.limits, refusal: None, expanded }
+        Self {
+            sets,
+            rows: Vec::new(),
+            rules: Vec::new(),
+            regions: 0,
+            region_bytes: 0,
+            limits: self.limits,
+            refusals: Vec::new(),
+            excess: None,
+            expanded: OnceLock::new(),
+        }
     }
 
     /// Adds a product with the boxes of each field.
@@ -90,23 +104,39 @@ impl RuleProducts {
             }
             let rule = other.rules[product];
             self.pushed(rule);
-            if let Some((of, error)) = &other.refusal
-                && *of == rule.rule
-            {
-                self.refuse(*of, error.clone());
+            if self.refusals.last().is_none_or(|(of, _)| *of != rule.rule) {
+                self.refusals.extend(other.refusals.iter().find(|(of, _)| *of == rule.rule).cloned());
             }
+            self.excess = self.excess.take().or_else(|| Some(self.excess()?.with_rule(rule.rule)));
         }
     }
 
     fn pushed(&mut self, rule: Match) {
         self.rules.push(rule);
-        self.regions = self.regions.saturating_add(self.count(self.rules.len() - 1));
+        let (product, words) = (self.rules.len() - 1, self.sets.iter().map(|sets| sets.boxes().key_words()).sum());
+        let is_ternary = self.of(product).any(|(sets, number)| sets.of(number).any(|part| part.ternary.is_some()));
+        let count = self.count(product);
+        self.regions = self.regions.saturating_add(count);
+        self.region_bytes = self.region_bytes.saturating_add(count.saturating_mul(bytes_each(words, is_ternary)));
         self.expanded.take();
     }
 
-    /// Notes why the regions of the rules are too many, unless an earlier rule has made them so.
+    /// Notes why the regions of the last rule are too many.
     pub(super) fn refuse(&mut self, rule: RuleId, error: BuildError) {
-        self.refusal.get_or_insert((rule, error));
+        self.refusals.push((rule, error));
+    }
+
+    /// Notes why the regions of all rules are too many with the last one, unless they were before.
+    pub(super) fn exceed(&mut self, error: BuildError) {
+        self.excess.get_or_insert(error);
+    }
+
+    /// Returns the error of the limit that all regions exceed, if they do.
+    fn excess(&self) -> Option<BuildError> {
+        let is_large = self.regions > self.limits.most_per_set();
+        let takes_much =
+            || (self.region_bytes > self.limits.region_bytes).then(|| self.limits.set_takes_too_much(None));
+        is_large.then(|| self.limits.set_too_large(None)).or_else(takes_much)
     }
 
     /// Number of products.
@@ -175,8 +205,8 @@ impl RuleProducts {
 
     /// Returns the reason why the rules cannot be expanded, if there is one.
     pub(super) fn refused(&self) -> Option<BuildError> {
-        let too_many = || (self.regions > self.limits.most_per_set()).then(|| self.limits.set_too_large(None));
-        self.refusal.as_ref().map(|(_, error)| error.clone()).or_else(too_many)
+        let refusal = self.refusals.first().map(|(_, error)| error).or(self.excess.as_ref());
+        refusal.cloned().or_else(|| self.excess())
     }
 
     fn expand(&self) -> RuleRegions {
@@ -226,6 +256,12 @@ impl RuleRegions {
     }
 }
 
+/// Number of bytes that a region of some key words takes, with its rule.
+pub(super) fn bytes_each(key_words: usize, is_ternary: bool) -> usize {
+    let parts = if is_ternary { 4 } else { 2 };
+    parts * key_words * size_of::<u32>() + size_of::<Match>()
+}
+
 /// Appends one region for each way to choose a box per field. The last field changes fastest.
 ///
 /// Each field has a range of boxes over its own words, which is not empty.
@@ -257,5 +293,67 @@ pub(super) fn cross(choices: &[(&Regions, Range<usize>)], out: &mut Regions) {
         turn = next;
         at[turn] += 1;
         at[turn + 1..].iter_mut().zip(&choices[turn + 1..]).for_each(|(at, (_, range))| *at = range.start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::{Action, Condition, Lowered, Priority, RuleSet, RuleSpec, Test, lower_products};
+    use crate::schema::{Field, Kind};
+
+    /// Rules that are copied are refused as rules that are lowered, whichever rules are left.
+    #[test]
+    fn copied_rules_are_refused_as_lowered_ones() {
+        let fields = ["x", "y"].map(|name| Field::new(name, 8, Kind::Mask, None));
+        let schema = Schema::new(None, fields.to_vec());
+        // The first and the third have 16 regions, the second has 4 under masks, the others 2 and 1.
+        let odd = |count: u128| (0..count).map(|value| (None, Test::Value(2 * value))).collect::<Vec<_>>();
+        let masks = [1, 2].map(|value| (None, Test::Mask { value: value << 4, mask: value << 4 })).to_vec();
+        let lists = [[odd(4), odd(4)], [masks, odd(2)], [odd(4), odd(4)], [odd(2), odd(1)], [odd(1), odd(1)]];
+        let rule = |(line, tests): (u64, &[Vec<_>; 2])| {
+            let condition =
+                |(field, tests): (usize, &Vec<_>)| Condition { field, negated: false, tests: tests.clone() };
+            let conditions = tests.iter().enumerate().map(condition).collect::<Vec<_>>().into();
+            let (action, priority) = (Action::Permit, Priority(line));
+            RuleSpec { priority, action, conditions, family: None, line: None, value: 0 }
+        };
+        let limits = |regions_per_rule, regions_per_set, region_bytes| ExpansionLimits {
+            regions_per_rule,
+            regions_per_set,
+            region_bytes,
+            ..ExpansionLimits::default()
+        };
+        let mut refused = 0;
+        for limits in [
+            limits(8, 100, 10_000),
+            limits(16, 30, 10_000),
+            limits(16, 12, 10_000),
+            limits(16, 100, 400),
+            limits(16, 100, 150),
+        ] {
+            let mut set = RuleSet::new(schema.clone());
+            (1..).zip(&lists).for_each(|of| _ = set.insert(rule(of)).expect("it fits"));
+            let whole = lower_products(&set, &schema, &limits).expect("few pieces");
+            let all: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
+            for kept in 0..1u32 << lists.len() {
+                let mut left = set.clone();
+                let is_kept = |at: usize| kept >> at & 1 == 1;
+                let removed = all.iter().enumerate().filter(|(at, _)| !is_kept(*at));
+                removed.for_each(|(_, id)| _ = left.remove(*id));
+                let mut copied: Lowered = whole.empty_like();
+                for (found, range) in whole.kept_by_rule().filter(|(found, _)| left.get(found.rule).is_some()) {
+                    copied.push_of(&whole, found, range);
+                }
+                let lowered = lower_products(&left, &schema, &limits).expect("few pieces");
+                let reason = |of: &Lowered| of.refused().map(|error| (error.rule(), error.to_string()));
+                // A lone rule of one region is kept as a region.
+                if lowered.products().is_some() {
+                    assert_eq!(reason(&copied), reason(&lowered), "{limits:?} {kept:b}");
+                }
+                refused += usize::from(copied.refused().is_some());
+            }
+        }
+        assert!((40..140).contains(&refused), "{refused}");
     }
 }
