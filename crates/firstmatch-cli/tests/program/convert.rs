@@ -183,7 +183,7 @@ fn json_rules_in_the_other_commands() {
             condition("dport")
         ),
     );
-    shown.push_str(&fixture.shown(&["classify", "large.json", "x.pcap", "--engine", "linear"]));
+    shown.push_str(&fixture.shown(&["classify", "large.json", "x.pcap", "--engine", "bit_select"]));
     assert_snapshot!("json-rules", shown);
     // The verdict for a packet does not depend on the format of the rules.
     let verdicts = |rules: &str| {

@@ -12,6 +12,9 @@
 //! which some rule of the set is ternary. Beside the blocks stands one [`Match`] per region. The last block is filled
 //! by repeating the last region, which can never win over itself.
 //!
+//! Rules with far more regions than products of sets stay products: for each field the boxes of each set in blocks of
+//! eight, and for each product the number of its set in each field. A product is tested field by field.
+//!
 //! # Cost
 //! A region takes 8 bytes per key word (16 if the word is ternary) and 16 bytes. A lookup of a key that no rule matches
 //! tests every region. A whole batch goes through one tile of blocks before the next, because a tile fits the
@@ -22,6 +25,10 @@
 //!
 //! # Deviations
 //! None.
+
+mod products;
+
+use products::ProductList;
 
 use crate::engine::base::{Base, BaseEngine, Build, visits_of};
 use crate::engine::budget::{Budget, Visits};
@@ -259,7 +266,13 @@ pub(crate) const ENTRY: Entry = Entry {
     build: |rules, settings| {
         let (budget, simd) = (settings.budget(), settings.simd);
         options::configure(&[], &settings.options, &mut ())?;
-        Ok(Box::new(Linear::build_within(rules, &Config { budget, simd }, &settings.visits())?))
+        match rules.products().filter(|_| rules.has_far_more_regions()) {
+            Some(products) => {
+                let level = Level::choose(simd)?;
+                Ok(Box::new(ProductList::build(rules, products, budget, level, &settings.visits())?))
+            }
+            None => Ok(Box::new(Linear::build_within(rules, &Config { budget, simd }, &settings.visits())?)),
+        }
     },
     updatable: None,
 };
