@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firstmatch::core::schema::{Field, Schema};
@@ -409,6 +409,19 @@ impl Firewall {
         py.detach(|| guarded(|| questions::diff(self, after))).map(Table::of)
     }
 
+    /// Returns the members of a live set: those of IPv4, then those of IPv6, each in order.
+    ///
+    /// >>> import firstmatch
+    /// >>> firstmatch.Firewall.from_text("live set bad = { 192.0.2.7, 192.0.2.1 }\ndeny src $bad\n").members("bad")
+    /// ['192.0.2.1', '192.0.2.7']
+    fn members(&self, py: Python<'_>, set: &str) -> PyResult<Vec<String>> {
+        py.detach(|| {
+            let id = self.inner.update().set(set).map_err(|error| refused(&error));
+            let found = self.inner.set(set).map(|set| set.members()).unwrap_or_default();
+            id.map(|_| found.iter().map(ToString::to_string).collect())
+        })
+    }
+
     /// Begins changes of the rules, which are made together at the end of a `with` block, or not at all.
     ///
     /// >>> import firstmatch
@@ -448,7 +461,7 @@ impl Firewall {
 
     fn __repr__(&self) -> String {
         let rules = self.inner.len();
-        let changed = if self.changes.load(Ordering::Relaxed) > 0 { ", changed" } else { "" };
+        let changed = if self.inner.generation() > 0 { ", changed" } else { "" };
         format!("<Firewall of {rules} rule{}{changed}>", if rules == 1 { "" } else { "s" })
     }
 }

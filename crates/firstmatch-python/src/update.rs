@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-use firstmatch::RuleId;
+use firstmatch::{Member, RuleId};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -37,6 +37,15 @@ enum Change {
     InsertAfter(RuleId, String),
     Replace(RuleId, String),
     Remove(RuleId),
+    Members { set: String, how: How, members: Vec<Member> },
+}
+
+/// Ways to change the members of a live set.
+#[derive(Clone, Copy)]
+enum How {
+    Insert,
+    Remove,
+    Replace,
 }
 
 impl Change {
@@ -49,7 +58,22 @@ impl Change {
             Self::InsertAfter(previous, rule) => update.insert_after(*previous, rule).map(Some),
             Self::Replace(old, rule) => update.replace(*old, rule).map(Some),
             Self::Remove(rule) => update.remove(*rule).map(|()| None),
+            Self::Members { set, how, members } => {
+                let set = update.set(set)?;
+                let mut members = members.iter().copied();
+                match how {
+                    How::Insert => members.try_for_each(|member| update.insert_member(set, member).map(|_| ()))?,
+                    How::Remove => members.try_for_each(|member| update.remove_member(set, member).map(|_| ()))?,
+                    How::Replace => _ = update.replace_members(set, members)?,
+                }
+                Ok(None)
+            }
         }
+    }
+
+    /// Whether the rules change, and not the members of a set alone.
+    fn is_of_rules(&self) -> bool {
+        !matches!(self, Self::Members { .. })
     }
 }
 
@@ -78,6 +102,14 @@ impl Update {
         Ok(())
     }
 
+    /// Adds a change of the members of a live set.
+    fn add_members(&self, py: Python<'_>, set: String, how: How, members: Vec<String>) -> PyResult<()> {
+        let parse =
+            || members.iter().map(|member| member.parse()).collect::<Result<_, _>>().map_err(firstmatch::Error::from);
+        let members = py.detach(parse).map_err(|error| refused(&error))?;
+        self.add(py, Change::Members { set, how, members })
+    }
+
     /// Makes all changes in one transaction.
     fn make(&self) -> PyResult<u64> {
         let firewall = self.firewall.get();
@@ -97,7 +129,8 @@ impl Update {
             made => made,
         };
         let (ids, generation) = made.map_err(|error| refused(&error))?;
-        let changes = firewall.changes.fetch_add(ids.len(), Ordering::Relaxed) + ids.len();
+        let of_rules = state.changes.iter().filter(|change| change.is_of_rules()).count();
+        let changes = firewall.changes.fetch_add(of_rules, Ordering::Relaxed) + of_rules;
         if changes > REBUILD + firewall.inner.len() / 8 {
             // If no engine keeps the limits any more, the old one stays in service.
             let _: Result<u64, firstmatch::Error> = firewall.inner.rebuild();
@@ -138,6 +171,28 @@ impl Update {
     /// Removes the rule of a number.
     fn remove(&self, py: Python<'_>, rule: u64) -> PyResult<()> {
         self.add(py, Change::Remove(id(rule)?))
+    }
+
+    /// Adds members to a live set: addresses, prefixes and ranges, as text. A member that is there already stays.
+    ///
+    /// >>> import firstmatch
+    /// >>> firewall = firstmatch.Firewall.from_text("live set bad = { 192.0.2.7 }\ndeny src $bad\npermit\n")
+    /// >>> with firewall.update() as update:
+    /// ...     update.insert_members("bad", ["198.51.100.0/24", "2001:db8::/32"])
+    /// >>> firewall.members("bad")
+    /// ['192.0.2.7', '198.51.100.0/24', '2001:db8::/32']
+    fn insert_members(&self, py: Python<'_>, set: String, members: Vec<String>) -> PyResult<()> {
+        self.add_members(py, set, How::Insert, members)
+    }
+
+    /// Removes members of a live set, each as it was added. What is no member is passed over.
+    fn remove_members(&self, py: Python<'_>, set: String, members: Vec<String>) -> PyResult<()> {
+        self.add_members(py, set, How::Remove, members)
+    }
+
+    /// Gives a live set these members and no others; only what differs changes.
+    fn replace_members(&self, py: Python<'_>, set: String, members: Vec<String>) -> PyResult<()> {
+        self.add_members(py, set, How::Replace, members)
     }
 
     /// Makes all changes at once, and returns how many times rules have changed.

@@ -6,7 +6,7 @@ import pickle
 import pyarrow as pa
 import pytest
 from conftest import Case
-from firstmatch import ColumnError, Firewall
+from firstmatch import ColumnError, Firewall, RuleError
 
 FIREWALL = Firewall.from_text('deny tcp dport 23 label "no telnet"\npermit src 10.0.0.0/8\n')
 
@@ -82,6 +82,34 @@ def test_diff_proves_or_shows() -> None:
     with before.update() as update:
         update.prepend("deny tcp dport 22 src 10.1.0.0/16")
     assert "rules" not in before.diff(after).to_pydict()["kind"]
+
+
+def test_members_of_live_sets_come_and_go() -> None:
+    firewall = Firewall.from_text("live set bad = { 192.0.2.7 }\ndeny src $bad\npermit\n")
+    flows = pa.table({"src": ["192.0.2.7", "198.51.100.9", "2001:db8::1"], "dst": ["10.0.0.1", "10.0.0.1", "::1"]})
+
+    def verdicts() -> list[str]:
+        decided = firewall.classify(flows, constants={"sport": 1, "dport": 2, "proto": 6})
+        return [str(verdict) for verdict in decided.to_pydict()["verdict"]]
+
+    assert verdicts() == ["deny", "permit", "permit"]
+    with firewall.update() as update:
+        update.insert_members("bad", ["198.51.100.0/24", "2001:db8::/32", "192.0.2.7"])
+        update.remove_members("bad", ["192.0.2.7", "192.0.2.8"])
+    assert firewall.members("bad") == ["198.51.100.0/24", "2001:db8::/32"]
+    assert verdicts() == ["permit", "deny", "deny"] and update.inserted == [] and "changed" in repr(firewall)
+    with firewall.update() as update:
+        update.replace_members("bad", ["192.0.2.0-192.0.2.9"])
+        update.prepend("permit src 192.0.2.7")
+        assert verdicts() == ["permit", "deny", "deny"]
+    assert verdicts() == ["permit", "permit", "permit"] and len(update.inserted) == 1
+    with pytest.raises(RuleError, match=r"192\.0\.2\.300"):
+        firewall.update().insert_members("bad", ["192.0.2.1", "192.0.2.300"])
+    with pytest.raises(RuleError, match="expected one of: bad"):
+        firewall.update().insert_members("good", ["192.0.2.1"])
+    with pytest.raises(RuleError, match="there is no live set `good`"):
+        firewall.members("good")
+    assert firewall.members("bad") == ["192.0.2.0-192.0.2.9"]
 
 
 def test_pickles_answer_alike() -> None:
