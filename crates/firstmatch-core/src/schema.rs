@@ -301,6 +301,16 @@ impl Schema {
     pub fn stride(&self) -> usize {
         self.0.words.len().next_multiple_of(4)
     }
+
+    /// Number of bytes on the heap, which all clones share.
+    pub(crate) fn bytes(&self) -> usize {
+        let Inner { fields, words, first, identities, .. } = &*self.0;
+        let names: usize = fields.iter().map(|field| field.name.len()).sum();
+        // Both counts of references come before the fields.
+        let own = 2 * size_of::<usize>() + size_of::<Inner>() + fields.capacity() * size_of::<Field>() + names;
+        let of_words = words.capacity() * size_of::<Word>() + first.capacity() * size_of::<usize>();
+        own + of_words + identities.capacity() * size_of::<u32>()
+    }
 }
 
 impl fmt::Debug for Schema {

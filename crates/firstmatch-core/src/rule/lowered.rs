@@ -159,6 +159,12 @@ impl Lowered {
         empty
     }
 
+    /// Returns the same rules over the fields of another schema; `boxes` has those of each set, field by field.
+    pub(crate) fn over(&self, schema: &Schema, boxes: &[Vec<Regions>]) -> Self {
+        let products = Box::new(self.as_products().over(schema, boxes));
+        Self { schema: schema.clone(), rules: LoweredRules::Products(products), unmatchable: self.unmatchable.clone() }
+    }
+
     /// Turns regions into products, unless the rules are products already.
     pub(crate) fn become_products(&mut self, limits: &ExpansionLimits) -> &mut RuleProducts {
         if let LoweredRules::Regions(all) = &self.rules {

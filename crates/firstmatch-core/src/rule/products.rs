@@ -144,6 +144,20 @@ impl RuleProducts {
         self.rules.len()
     }
 
+    /// Returns the same products over other fields; `boxes` has those of each set, field by field.
+    pub(super) fn over(&self, schema: &Schema, boxes: &[Vec<Regions>]) -> Self {
+        let mut over = Self::new(schema, &self.limits);
+        let of_field = |(sets, boxes): (&mut FieldSets, &Vec<Regions>)| -> Vec<u32> {
+            boxes.iter().map(|boxes| sets.number((0..boxes.len()).map(|index| boxes.get(index)))).collect()
+        };
+        let numbers: Vec<_> = over.sets.iter_mut().zip(boxes).map(of_field).collect();
+        for product in 0..self.len() {
+            over.rows.extend(self.of(product).zip(&numbers).map(|((_, number), of)| of[number as usize]));
+            over.pushed(self.rules[product]);
+        }
+        over
+    }
+
     /// Returns the rule of each product.
     pub(crate) fn rules(&self) -> &[Match] {
         &self.rules

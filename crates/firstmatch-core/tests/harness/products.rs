@@ -2,15 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use firstmatch_core::engines::registry::{ENGINES, Settings};
 use firstmatch_core::live::{self, Config, Kind, Outcome};
+use firstmatch_core::raw::Level;
 use firstmatch_core::rule::{
     Action, Condition, ExpansionLimits, Lowered, Priority, Regions, RuleSet, RuleSpec, Test, lower, lower_products,
     lower_rule,
 };
+use firstmatch_core::schema::Family;
 use firstmatch_core::{Budget, Classifier, Schema};
 
 use crate::case::Case;
 use crate::corners;
+use crate::counter::counted;
 use crate::engines::{engines, multiplying};
 use crate::generate::{Rules, empty_rule, rule_set, schemas};
 use crate::rng::Rng;
@@ -98,23 +102,29 @@ fn engines_of_products_need_no_regions() {
             }
         }
     }
-    for engine in ["bit_vector", "decomposition", "rfc", "bitmap_rfc", "npf", "meta"] {
+    for engine in ["bit_vector", "decomposition", "rfc", "bitmap_rfc", "npf", "linear", "meta"] {
         assert!(built.contains(engine), "no {engine} among {built:?}");
     }
-    for engine in ["linear", "bit_select", "tuplemerge", "partition_sort", "hicuts"] {
+    for engine in ["bit_select", "tuplemerge", "partition_sort", "hicuts"] {
         assert!(!built.contains(engine), "{engine} is among {built:?}");
     }
 }
 
 /// Returns rules on groups of addresses and ports, with 400,000 regions each.
-fn groups(rules: usize) -> RuleSet {
+fn groups(rules: usize, family: Family) -> RuleSet {
     let mut rng = Rng::new(3);
     let mut list = |count: usize| {
-        let host = |_| format!("10.{}.{}.{}", rng.below(256), rng.below(256), rng.below(256));
+        let host = |_| {
+            let [a, b, c] = [(); 3].map(|()| rng.below(256));
+            match family {
+                Family::Ipv4 => format!("10.{a}.{b}.{c}"),
+                Family::Ipv6 => format!("2001:db8:{a:x}::{b:x}:0:{c:x}"),
+            }
+        };
         let hosts: Vec<String> = (0..count).map(host).collect();
         hosts.join(", ")
     };
-    let mut text = "family ipv4\n".to_owned();
+    let mut text = format!("family {}\n", family.name());
     for rule in 0..rules {
         let ports: Vec<String> = (0..20).map(|port| (rule + 1000 + 50 * port).to_string()).collect();
         text +=
@@ -124,11 +134,55 @@ fn groups(rules: usize) -> RuleSet {
     firstmatch_formats::parse(&text, &firstmatch_formats::Options::default()).expect("good rules").rules
 }
 
+/// Lists of wide addresses are one product in each engine of products; every byte of their numbers counts.
+#[test]
+fn lists_of_wide_addresses_do_not_multiply() {
+    let set = groups(5, Family::Ipv6);
+    let schema = &set.schemas()[0];
+    let lowered = lowered_within(&set, schema, &ExpansionLimits::default());
+    assert!(lowered.region_count() > 1_500_000, "{}", lowered.region_count());
+    let case = Case::new(&set, schema, corners::of_set(&set, schema, &mut Rng::new(9), 1000));
+    assert!(case.want.iter().flatten().count() > 300);
+    for name in ["bit_vector", "decomposition", "rfc", "bitmap_rfc", "npf", "linear", "set_pairs"] {
+        let entry = ENGINES.iter().find(|entry| entry.name == name).expect("it is there");
+        let mut settings = Settings::default();
+        settings.seed = Some(5);
+        for level in Level::available() {
+            settings.simd = Some(level);
+            let (engine, count) = counted(|| (entry.build)(&lowered, &settings).expect("few products"));
+            case.check_thoroughly(&*engine).unwrap_or_else(|what| panic!("{name}: {what}"));
+            let stats = engine.stats();
+            assert_eq!(stats.total_bytes() as isize, count.live - size_of_val(&*engine) as isize, "{name}: {stats:?}");
+            assert_eq!((stats.rules, stats.regions), (set.len(), lowered.region_count()), "{name}");
+            let (mut scratch, mut best) = (engine.scratch(), vec![None; case.packets.len()]);
+            engine.classify_batch(&mut scratch, case.keys.keys(), &mut best);
+            let ((), lookup) = counted(|| engine.classify_batch(&mut scratch, case.keys.keys(), &mut best));
+            assert_eq!(lookup.calls, 0, "{name} allocates in a lookup");
+            let counts = engine.count_batch(&mut scratch, &case.keys.keys(), &mut best);
+            assert!(counts.get("lines").is_some_and(|lines| lines > 0), "{name}: {counts}");
+            let needed = stats.total_bytes();
+            for run_bytes in [needed, needed - 1, 100] {
+                settings.budget = Budget { run_bytes };
+                match (entry.build)(&lowered, &settings) {
+                    // An engine may find a smaller plan.
+                    Ok(engine) => assert!(engine.stats().total_bytes() <= run_bytes, "{name}, {run_bytes}"),
+                    Err(error) => {
+                        assert!(error.budget_exceeded() && run_bytes < needed, "{name}, {run_bytes}: {error}");
+                    }
+                }
+            }
+            settings.budget = Budget::default();
+        }
+        settings.build_bytes = 10_000;
+        assert!((entry.build)(&lowered, &settings).is_err_and(|error| error.budget_exceeded()), "{name}");
+    }
+}
+
 /// With far more regions than products, the choice takes an engine of products, and names the regions of all others.
 #[test]
 fn the_choice_leaves_engines_of_regions_out() {
     for (rules, limits) in [(12, ExpansionLimits::default()), (2, refusing())] {
-        let set = groups(rules);
+        let set = groups(rules, Family::Ipv4);
         let lowered = lowered_within(&set, &set.schemas()[0], &limits);
         assert!(lowered.region_count() > 300_000 * rules);
         let engine = live::Engine::build(&lowered, &Config::default()).expect("an engine of products fits");

@@ -53,6 +53,8 @@
 //! - The words are searched with vector instructions over many keys at once, not by hardware in parallel.
 //! - A key's groups are read whole. A summary of non-zero words, or leaving at the first hit, would need an
 //!   unpredictable branch. Its misprediction takes longer than the rest of a group.
+//! - By name ([`ENGINES`](super::registry::ENGINES)), a field of several words is first looked up as one number, if
+//!   lists would otherwise multiply word by word. For example, 2,000 IPv6 hosts are one set.
 
 mod build;
 mod lookup;
@@ -63,13 +65,13 @@ use std::ops::Range;
 
 use crate::engine::base::{Base, BaseEngine, Build};
 use crate::engine::budget::{Budget, Visits};
-use crate::engine::entry::Entry;
+use crate::engine::entry::{Entry, Settings};
 use crate::engine::observer::Step;
 use crate::engine::options::{self, Knob, Set};
 use crate::engine::steps::StepCounter;
 use crate::engine::tombstones::{All, Tombstones};
 use crate::engine::{Engine, Match, NamedCounts, Stats};
-use crate::engines::shared::Products;
+use crate::engines::shared::{Products, build_by_fields};
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::{LINE_WORDS, Level, Line, Pages, Table, Tree, dispatch, dispatch_scalar};
@@ -206,6 +208,13 @@ impl BitVector {
     /// If it would exceed the budget or [`Config::vectors`], or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         Self::build_within(set, config, &Visits::default())
+    }
+
+    /// Builds the engine with the limits and the options of `settings`.
+    fn build_by(rules: &Lowered, settings: &Settings) -> Result<Self, BuildError> {
+        let mut config = Config { budget: settings.budget(), simd: settings.simd, ..Config::default() };
+        options::configure(OPTIONS, &settings.options, &mut config)?;
+        Self::build_within(rules, &config, &settings.visits())
     }
 
     /// Builds the engine within the visits of regions that `visits` allows.
@@ -383,11 +392,6 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "bit_vector",
     summary: "a vector of rules for each key word, and the first bit of all: as fast whatever 1,000 rules look like",
     options: || options::options(OPTIONS),
-    build: |rules, settings| {
-        let (budget, simd) = (settings.budget(), settings.simd);
-        let mut config = Config { budget, simd, ..Config::default() };
-        options::configure(OPTIONS, &settings.options, &mut config)?;
-        Ok(Box::new(BitVector::build_within(rules, &config, &settings.visits())?))
-    },
+    build: |rules, settings| build_by_fields(rules, settings, BitVector::build_by),
     updatable: None,
 };

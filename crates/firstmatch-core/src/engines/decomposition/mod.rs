@@ -66,6 +66,8 @@
 //!   a value like any other.
 //! - Where a rule leaves a leading field of a group open, the paper's cross product explodes. Such a group is searched
 //!   field by field.
+//! - By name ([`ENGINES`](super::registry::ENGINES)), a field of several words is first looked up as one number, if
+//!   lists would otherwise multiply word by word. For example, 2,000 IPv6 hosts are one set.
 //! - Keys in flight on one thread stand for the paper's concurrent threads.
 //! - By default ([`Config::default`]): sparse vectors, merges that end once no rule is left, groups chosen by the
 //!   rules, and the sparsest vectors first.
@@ -88,11 +90,11 @@ use std::ops::Range;
 
 use crate::engine::base::{Base, BaseEngine, Build, visits_of};
 use crate::engine::budget::{Budget, Visits};
-use crate::engine::entry::Entry;
+use crate::engine::entry::{Entry, Settings};
 use crate::engine::options;
 use crate::engine::tombstones::{All, LiveRules, Tombstones};
 use crate::engine::{Engine, Match, NamedCounts, Stats};
-use crate::engines::shared::Products;
+use crate::engines::shared::{Products, build_by_fields};
 use crate::error::{BuildError, Cap};
 use crate::key::Keys;
 use crate::raw::{LINE_WORDS, Level, dispatch, dispatch_scalar};
@@ -108,6 +110,15 @@ impl Decomposition {
     /// functions find no place for all values, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         Self::build_within(set, config, &Visits::default())
+    }
+
+    /// Builds the engine with the limits and the options of `settings`.
+    fn build_by(rules: &Lowered, settings: &Settings) -> Result<Self, BuildError> {
+        let mut config =
+            Config { budget: settings.budget(), simd: settings.simd, seed: settings.seed, ..Config::default() };
+        options::configure(config::OPTIONS, &settings.options, &mut config)?;
+        config.build_bytes = config.build_bytes.min(settings.build_bytes);
+        Self::build_within(rules, &config, &settings.visits())
     }
 
     /// Builds the engine within the visits of regions that `visits` allows.
@@ -284,12 +295,6 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "decomposition",
     summary: "a search for each field, and the rules that all searches have in common; as the paper, for many fields",
     options: || options::options(config::OPTIONS),
-    build: |rules, settings| {
-        let mut config =
-            Config { budget: settings.budget(), simd: settings.simd, seed: settings.seed, ..Config::default() };
-        options::configure(config::OPTIONS, &settings.options, &mut config)?;
-        config.build_bytes = config.build_bytes.min(settings.build_bytes);
-        Ok(Box::new(Decomposition::build_within(rules, &config, &settings.visits())?))
-    },
+    build: |rules, settings| build_by_fields(rules, settings, Decomposition::build_by),
     updatable: None,
 };

@@ -53,6 +53,8 @@
 //!   stay near the optimal ones even if larger values are hit more often.
 //! - Lists are intersected by search, up to the first rule that all words so far have: rules of the shortest list are
 //!   searched for in the others. The thesis does not say how it intersects.
+//! - By name ([`ENGINES`](super::registry::ENGINES)), a field of several words is first looked up as one number, if
+//!   lists would otherwise multiply word by word. For example, 2,000 IPv6 hosts are one set.
 //! - An absent value is a value like any other, with its own interval if rules constrain the field.
 
 mod build;
@@ -76,6 +78,7 @@ use crate::engine::budget::Visits;
 use crate::engine::entry::{Entry, Settings};
 use crate::engine::options;
 use crate::engine::{Engine, Match, NamedCounts, Stats};
+use crate::engines::shared::build_by_fields;
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::{Level, dispatch, dispatch_scalar};
@@ -251,6 +254,6 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "npf",
     summary: "a search tree for each word that turns with the traffic, as the thesis",
     options: || options::options(config::OPTIONS),
-    build: |rules, settings| Ok(Box::new(Npf::build_by(rules, settings)?)),
+    build: |rules, settings| build_by_fields(rules, settings, Npf::build_by),
     updatable: None,
 };
