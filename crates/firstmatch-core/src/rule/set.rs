@@ -119,10 +119,15 @@ impl RuleSet {
     /// Ids and priorities stay, so that answers are those of this set as long as no member changes.
     ///
     /// ```
+    /// use firstmatch_core::rule::{FieldValues, first_match};
+    ///
     /// let text = "family ipv4\nlive set bad = { 192.0.2.0/24 }\ndeny src $bad\n";
     /// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
-    /// let same = firstmatch_formats::parse("family ipv4\n\ndeny src 192.0.2.0/24\n", &Default::default())?.rules;
-    /// assert!(rules.resolved().iter().eq(same.iter()));
+    /// let resolved = rules.resolved();
+    /// assert!(resolved.live_sets().is_empty());
+    /// let values = [0xC000_0207, 1, 2, 3, 6].map(Some).to_vec();
+    /// let packet = FieldValues { family: rules.schemas()[0].family(), values };
+    /// assert_eq!(first_match(&resolved, &packet).map(|rule| rule.id), first_match(&rules, &packet).map(|rule| rule.id));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn resolved(&self) -> Self {

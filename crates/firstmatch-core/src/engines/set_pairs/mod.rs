@@ -98,7 +98,7 @@ impl Default for Config {
 /// use firstmatch_core::rule::{ExpansionLimits, lower_products};
 /// use firstmatch_core::{Classifier, KeyBuf};
 ///
-/// let text = "set web = { 192.0.2.0/24, 198.51.100.7 }\nfamily ipv4\ndeny tcp dst $web dport 23\npermit dst $web\n";
+/// let text = "family ipv4\nset web = { 192.0.2.0/24, 198.51.100.7 }\ndeny tcp dst $web dport 23\npermit dst $web\n";
 /// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
 /// let rules = lower_products(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
 /// let engine = SetPairs::build(&rules, &Config::default())?;
