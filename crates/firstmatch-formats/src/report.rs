@@ -252,6 +252,8 @@ impl Kept {
         }
         let count = |from: usize, to: usize| text.get(from..to).map_or(0, |part| part.chars().count());
         let line = text.get(span.line_start..).unwrap_or("");
+        // A fault of the file as a whole stands before its byte order mark, which is part of no line.
+        let line = line.strip_prefix(super::BOM).filter(|_| span.line_start == 0).unwrap_or(line);
         let line = line.split_once('\n').map_or(line, |(line, _)| line);
         let line = line.strip_suffix('\r').unwrap_or(line);
         let shown = match line.char_indices().nth(MAX_TEXT) {

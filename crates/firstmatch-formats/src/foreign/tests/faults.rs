@@ -121,6 +121,8 @@ fn files_that_are_not_whole_have_faults() {
         let shown = fault_of(text, &options);
         assert!(shown.contains(expected), "{text}: {shown}");
     }
+    let error = parse("\u{feff}*filter\nCOMMIT\n", &options).expect_err("no rules");
+    assert_eq!((error.faults()[0].column, &*error.faults()[0].text), (1, "*filter"));
     let both = "*filter\n-A INPUT -j DROP\n-A FORWARD -j DROP\n-A FORWARD -p tcp -j ACCEPT\nCOMMIT\n";
     let shown = fault_of(both, &Options::default());
     assert!(shown.contains("`--hook input` (1 rules) or `--hook forward` (2 rules)"), "{shown}");
