@@ -531,6 +531,8 @@ pub(crate) enum Format {
     Classbench,
     /// JSON, for scripts (docs/json.md)
     Json,
+    /// Access lists of Cisco IOS, one for each family (docs/from-other-firewalls.md)
+    Ios,
 }
 
 /// Treatment of ClassBench's flags column.

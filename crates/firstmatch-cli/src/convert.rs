@@ -18,8 +18,12 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<End> {
     let Some(loaded) = load(args)? else { return Ok(End::BadInput) };
     let text = match to {
         Format::Json => firstmatch_formats::json::write(loaded.with_live_sets())?,
-        Format::Native | Format::Classbench => {
-            let to = if to == Format::Native { CoreFormat::Native } else { CoreFormat::ClassBench };
+        Format::Native | Format::Classbench | Format::Ios => {
+            let to = match to {
+                Format::Classbench => CoreFormat::ClassBench,
+                Format::Ios => CoreFormat::Ios,
+                _ => CoreFormat::Native,
+            };
             let mut text = String::new();
             if let Err(error) = write::write(loaded.with_live_sets(), to, &mut text) {
                 refuse(&loaded, to, &error);
@@ -82,7 +86,7 @@ fn refuse(loaded: &Loaded, to: CoreFormat, error: &write::WriteError) {
         CoreFormat::Native => "the native format",
         CoreFormat::ClassBench => "ClassBench",
         CoreFormat::Iptables | CoreFormat::Ip6tables => "iptables",
-        CoreFormat::Ios | CoreFormat::Nxos => "Cisco IOS",
+        CoreFormat::Ios | CoreFormat::Nxos => "an access list of Cisco IOS",
     };
     for fault in error.faults() {
         let field = fault.field().map_or(String::new(), |field| format!("{field}: "));

@@ -166,9 +166,9 @@ pub enum Format {
     Iptables,
     /// Output of `ip6tables-save`, which is only read.
     Ip6tables,
-    /// Configuration of Cisco IOS, IOS-XE, IOS-XR or ASA, of which one access list is read.
+    /// Configuration of Cisco IOS, IOS-XE, IOS-XR or ASA, of which one access list is read; access lists are written.
     Ios,
-    /// Configuration of Cisco NX-OS, whose lists of IPv6 permit more of neighbour discovery.
+    /// Configuration of Cisco NX-OS, whose lists of IPv6 permit more of neighbour discovery, which is only read.
     Nxos,
 }
 

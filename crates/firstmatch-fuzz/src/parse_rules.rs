@@ -4,6 +4,7 @@
 //! Otherwise every fault must point into the text.
 
 use firstmatch_core::rule::{ExpansionLimits, Priority, Rule, RuleSet, RuleSpec, lower, lower_products};
+use firstmatch_core::schema::Family;
 use firstmatch_core::{Diagnostic, KeyBuf, Schema};
 use firstmatch_formats::ParseError;
 use firstmatch_formats::write::write;
@@ -37,6 +38,7 @@ pub fn parse_rules(data: &[u8]) {
             Ok(file) => {
                 check_file(&text, file);
                 check_written(format, file);
+                check_entries(file);
             }
             Err(error) => check_faults(&text, error),
         }
@@ -44,7 +46,10 @@ pub fn parse_rules(data: &[u8]) {
     }
     for format in [Format::Iptables, Format::Ip6tables, Format::Ios, Format::Nxos] {
         match parse(&text, &options(Some(format))) {
-            Ok(file) => check_list(&text, &file),
+            Ok(file) => {
+                check_list(&text, &file);
+                check_entries(&file);
+            }
             Err(error) => check_faults(&text, &error),
         }
     }
@@ -96,6 +101,23 @@ fn check_written(format: Format, file: &RuleFile) {
     assert_eq!((back.policy, back.rules.schemas()), (file.policy, file.rules.schemas()), "{text}");
     let spec = |rule: &Rule| RuleSpec { priority: Priority(0), line: None, ..rule.spec.clone() };
     assert!(back.rules.iter().map(spec).eq(file.rules.iter().map(spec)), "{text}");
+}
+
+/// Checks that access lists, where they can hold the rules, read back as one list for each family.
+fn check_entries(file: &RuleFile) {
+    let mut text = String::new();
+    if write(file, Format::Ios, &mut text).is_err() {
+        return;
+    }
+    for schema in file.rules.schemas() {
+        let number = if schema.family() == Some(Family::Ipv6) { 6 } else { 4 };
+        let mut options = options(Some(Format::Ios));
+        options.import.list = Some(format!("RULES-IPV{number}"));
+        if let Err(error) = parse(&text, &options) {
+            // Entries of one rule count their regions apart, so that a cap is the only reason.
+            assert!(error.to_string().contains("regions"), "{text}\n{error}");
+        }
+    }
 }
 
 /// Checks that a packet lies in one region of each rule that matches it, and in no others.

@@ -161,3 +161,37 @@ fn access_lists_of_cisco_in_each_command() {
     let (code, out, err) = fixture.run(&["diff", "running", "running.rules", "--list", "EDGE"]);
     assert!(code == 0 && out.contains("nothing differs"), "{out} {err}");
 }
+
+/// Rules written as access lists decide as before, and what lists cannot hold is an error with its line.
+#[test]
+fn access_lists_of_cisco_are_written() {
+    let fixture = Fixture::new("export-ios");
+    fixture.write("edge.rules", "deny src 10.0.0.0/8 label \"inside out\"\npermit tcp dst 192.0.2.0/24 dport { 80, 443 }\npermit icmp icmp_type 8\n");
+    fixture.write("bad.rules", "permit tcp dport 80\nmark 7 udp\npermit length > 100\n");
+    fixture.write("running", RUNNING);
+    let mut shown = String::new();
+    for line in [
+        &["convert", "edge.rules", "--to", "ios"][..],
+        &["convert", "running", "--list", "EDGE", "--to", "ios"],
+        &["convert", "bad.rules", "--to", "ios"],
+    ] {
+        shown.push_str(&fixture.shown(line));
+        shown.push('\n');
+    }
+    assert_snapshot!("export-ios", shown);
+    fixture.write(
+        "one.rules",
+        "family ipv4\npermit tcp dport { 80, 443 }\ndeny src 10.0.0.0/8\npermit udp\nfragments layer3\n",
+    );
+    for (rules, list) in [("one.rules", &[][..]), ("running", &["--list", "EDGE"])] {
+        let (code, _, err) = fixture.run(&[&["convert", rules, "--to", "ios", "-o", "edge.ios"], list].concat());
+        assert_eq!(code, 0, "{err}");
+        // The list that is written has another name, so that both are native here.
+        for (from, to, list) in [(rules, "a.rules", list), ("edge.ios", "b.rules", &[])] {
+            let (code, _, err) = fixture.run(&[&["convert", from, "-o", to], list].concat());
+            assert_eq!(code, 0, "{err}");
+        }
+        let (code, out, err) = fixture.run(&["diff", "a.rules", "b.rules"]);
+        assert!(code == 0 && out.contains("nothing differs"), "{out} {err}");
+    }
+}

@@ -14,7 +14,7 @@ mod product;
 mod sniff;
 #[cfg(test)]
 mod tests;
-mod values;
+pub(crate) mod values;
 mod view;
 
 pub use options::{Hook, Import, RateLimit, State, Table};

@@ -9,25 +9,25 @@ use crate::native::INET;
 const MAX_RANGES: u32 = 16;
 
 /// Field of IP networks, as an index into [`INET`].
-pub(super) type FieldIndex = usize;
+pub(crate) type FieldIndex = usize;
 
-pub(super) const SRC: FieldIndex = 0;
-pub(super) const DST: FieldIndex = 1;
-pub(super) const SPORT: FieldIndex = 2;
-pub(super) const DPORT: FieldIndex = 3;
-pub(super) const PROTO: FieldIndex = 4;
-pub(super) const ICMP_TYPE: FieldIndex = 5;
-pub(super) const ICMP_CODE: FieldIndex = 6;
-pub(super) const TCP_FLAGS: FieldIndex = 7;
-pub(super) const EXT_HEADERS: FieldIndex = 8;
-pub(super) const ROUTING_TYPE: FieldIndex = 9;
-pub(super) const FRAGMENT: FieldIndex = 11;
-pub(super) const DSCP: FieldIndex = 12;
-pub(super) const TTL: FieldIndex = 13;
-pub(super) const LENGTH: FieldIndex = 14;
+pub(crate) const SRC: FieldIndex = 0;
+pub(crate) const DST: FieldIndex = 1;
+pub(crate) const SPORT: FieldIndex = 2;
+pub(crate) const DPORT: FieldIndex = 3;
+pub(crate) const PROTO: FieldIndex = 4;
+pub(crate) const ICMP_TYPE: FieldIndex = 5;
+pub(crate) const ICMP_CODE: FieldIndex = 6;
+pub(crate) const TCP_FLAGS: FieldIndex = 7;
+pub(crate) const EXT_HEADERS: FieldIndex = 8;
+pub(crate) const ROUTING_TYPE: FieldIndex = 9;
+pub(crate) const FRAGMENT: FieldIndex = 11;
+pub(crate) const DSCP: FieldIndex = 12;
+pub(crate) const TTL: FieldIndex = 13;
+pub(crate) const LENGTH: FieldIndex = 14;
 
 /// Largest value of a field.
-pub(super) fn max_of(field: FieldIndex, family: Family) -> u128 {
+pub(crate) fn max_of(field: FieldIndex, family: Family) -> u128 {
     u128::MAX >> (128 - INET[field].width(family))
 }
 
@@ -40,14 +40,14 @@ fn may_be_absent(field: FieldIndex) -> bool {
 
 /// Set of values of a field: disjoint ranges in order, none of which touches the next, and whether absent is in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Values {
+pub(crate) struct Values {
     ranges: Vec<(u128, u128)>,
     absent: bool,
 }
 
 impl Values {
     /// Builds the set of the values in some ranges, both ends included.
-    pub(super) fn of(ranges: impl IntoIterator<Item = (u128, u128)>) -> Self {
+    pub(crate) fn of(ranges: impl IntoIterator<Item = (u128, u128)>) -> Self {
         let mut all: Vec<(u128, u128)> = ranges.into_iter().collect();
         all.sort_unstable();
         let mut ranges: Vec<(u128, u128)> = Vec::with_capacity(all.len());
@@ -61,17 +61,17 @@ impl Values {
     }
 
     /// Builds the set of one value.
-    pub(super) fn one(value: u128) -> Self {
+    pub(crate) fn one(value: u128) -> Self {
         Self::of([(value, value)])
     }
 
     /// Builds the set of all values of a field, without absent.
-    pub(super) fn present(field: FieldIndex, family: Family) -> Self {
+    pub(crate) fn present(field: FieldIndex, family: Family) -> Self {
         Self::of([(0, max_of(field, family))])
     }
 
     /// Builds the set of the values `v` with `v & mask == value`; `None` if it has too many ranges.
-    pub(super) fn masked(value: u128, mask: u128, max: u128) -> Option<Self> {
+    pub(crate) fn masked(value: u128, mask: u128, max: u128) -> Option<Self> {
         let free = !mask & max;
         let low = u128::MAX.checked_shr(128 - free.trailing_ones()).unwrap_or(0);
         let high = free & !low;
@@ -91,22 +91,22 @@ impl Values {
     }
 
     /// Returns the ranges of the values, absent apart.
-    pub(super) fn ranges(&self) -> impl Iterator<Item = (u128, u128)> + use<'_> {
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (u128, u128)> + use<'_> {
         self.ranges.iter().copied()
     }
 
     /// Whether a value is in the set; `None` is absent.
     #[cfg(test)]
-    pub(super) fn holds(&self, value: Option<u128>) -> bool {
+    pub(crate) fn holds(&self, value: Option<u128>) -> bool {
         value.map_or(self.absent, |value| self.ranges.iter().any(|&(lo, hi)| lo <= value && value <= hi))
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty() && !self.absent
     }
 
     /// Returns the values that are in both sets.
-    pub(super) fn meet(&self, other: &Self) -> Self {
+    pub(crate) fn meet(&self, other: &Self) -> Self {
         let (mut ranges, mut at, mut with) = (Vec::new(), 0, 0);
         while let (Some(&(a, b)), Some(&(c, d))) = (self.ranges.get(at), other.ranges.get(with)) {
             if a.max(c) <= b.min(d) {
@@ -118,7 +118,7 @@ impl Values {
     }
 
     /// Returns the values of the field that are not in the set, without absent: what a negated condition holds for.
-    pub(super) fn negated(&self, field: FieldIndex, family: Family) -> Self {
+    pub(crate) fn negated(&self, field: FieldIndex, family: Family) -> Self {
         let (mut ranges, mut next) = (Vec::new(), Some(0));
         for &(lo, hi) in &self.ranges {
             if let Some(first) = next.filter(|&first| first < lo) {
@@ -132,12 +132,12 @@ impl Values {
     }
 
     /// Returns everything that is not in the set, absent included.
-    pub(super) fn complement(&self, field: FieldIndex, family: Family) -> Self {
+    pub(crate) fn complement(&self, field: FieldIndex, family: Family) -> Self {
         Self { absent: !self.absent && may_be_absent(field), ..self.negated(field, family) }
     }
 
     /// Returns the tests of a condition for the set, and whether it is negated; `None` if everything is in the set.
-    pub(super) fn tests(&self, field: FieldIndex, family: Family) -> Option<(bool, Vec<Test>)> {
+    pub(crate) fn tests(&self, field: FieldIndex, family: Family) -> Option<(bool, Vec<Test>)> {
         let others = self.negated(field, family);
         let tests = |values: &Self| {
             values.as_mask(max_of(field, family)).map_or_else(|| values.each(field, family), |mask| vec![mask])

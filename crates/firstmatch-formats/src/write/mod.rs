@@ -7,6 +7,7 @@
 //!   not the numbers of their priorities, their ids or their lines, because these follow from the new lines. Sets are
 //!   written out where they were used.
 //! - [`classbench`] holds rules over one 5-tuple, with one prefix, range or mask per field.
+//! - [`Format::Ios`] is access lists of Cisco IOS, one for each family. They decide the same, but are not the same rules.
 //!
 //! ```
 //! use firstmatch_formats::{Format, Options};
@@ -22,6 +23,7 @@
 //! ```
 
 mod classbench;
+mod ios;
 mod items;
 mod native;
 
@@ -50,8 +52,9 @@ pub fn write(file: &RuleFile, format: Format, out: &mut dyn Write) -> Result<(),
             let fault = Unwritable::new("rules of iptables are only read");
             Err(WriteError { faults: vec![fault], more: 0 })
         }
-        Format::Ios | Format::Nxos => {
-            let fault = Unwritable::new("access lists of Cisco IOS are only read");
+        Format::Ios => ios::file(file, out),
+        Format::Nxos => {
+            let fault = Unwritable::new("access lists of NX-OS are only read");
             Err(WriteError { faults: vec![fault], more: 0 })
         }
     }

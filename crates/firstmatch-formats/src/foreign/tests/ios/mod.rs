@@ -5,6 +5,7 @@ mod faults;
 mod groups;
 mod random;
 mod words;
+mod written;
 
 use firstmatch_core::schema::{Family, Source};
 

@@ -9,11 +9,11 @@ use crate::{Format, Options, parse};
 
 /// Packet, as a router looks at it.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+pub(super) struct Seen {
     src: u32,
     dst: u32,
     proto: u8,
-    is_later: bool,
+    pub(super) is_later: bool,
     ports: Option<(u16, u16)>,
     icmp: Option<(u8, u8)>,
     flags: u8,
@@ -22,7 +22,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn values(&self) -> Vec<Option<u128>> {
+    pub(super) fn values(&self) -> Vec<Option<u128>> {
         let mut values = vec![None; INET.len()];
         (values[0], values[1], values[4]) = (Some(self.src.into()), Some(self.dst.into()), Some(self.proto.into()));
         values[11] = Some(if self.is_later { 2 } else { 0 });
@@ -129,7 +129,7 @@ impl Masked {
 
 /// Entry of a list.
 #[derive(Clone, Debug)]
-struct Written {
+pub(super) struct Written {
     number: Option<u64>,
     permits: bool,
     proto: Option<u8>,
@@ -226,7 +226,7 @@ impl Written {
 }
 
 /// Returns a list with its text.
-fn list(rng: &mut Rng) -> (Vec<Written>, String) {
+pub(super) fn list(rng: &mut Rng) -> (Vec<Written>, String) {
     let mut entries: Vec<Written> = (0..1 + rng.below(8)).map(|_| Written::draw(rng)).collect();
     let mut numbers: Vec<u64> = (1..=entries.len() as u64).map(|number| 7 * number).collect();
     let is_numbered = rng.below(2) == 0;
@@ -244,7 +244,7 @@ fn list(rng: &mut Rng) -> (Vec<Written>, String) {
 }
 
 /// Returns packets of every kind that the conditions tell apart.
-fn packets(rng: &mut Rng) -> Vec<Seen> {
+pub(super) fn packets(rng: &mut Rng) -> Vec<Seen> {
     let mut all = Vec::new();
     for proto in [1, 6, 17, 50] {
         for _ in 0..60 {
