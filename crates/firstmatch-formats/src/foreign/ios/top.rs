@@ -20,7 +20,11 @@ const OTHER_LISTS: [&str; 10] =
     ["mac", "arp", "ipx", "ethernet-services", "ethernet", "l2", "es", "appletalk", "decnet", "as-path"];
 
 /// First words of lines that have `permit` and `deny`, but filter no packets.
-const PERMITTING: [&str; 14] = [
+const PERMITTING: [&str; 18] = [
+    "access-session",
+    "dialer-list",
+    "priority-list",
+    "queue-list",
     "route-map",
     "icmp",
     "same-security-traffic",
@@ -59,6 +63,8 @@ pub(super) fn place(line: &Line<'_>) -> Place {
     }
     match second {
         "access-list" if OTHER_LISTS.contains(&first) => Place::Entries,
+        // For example, the memory that `hardware access-list tcam region` sets aside.
+        "access-list" if is_known(first) && !is_ip => Place::Plain,
         "access-list" => Place::UnknownList,
         _ if line.words.iter().any(|word| matches!(word.text, "permit" | "deny")) || is_member(first) => Place::Lost,
         _ => Place::Plain,

@@ -50,6 +50,13 @@ mac access-list extended M
 route-map OUT permit 10
  match ip address prefix-list P
 access-list 150 deny udp any any eq snmp
+hardware access-list tcam region racl 512
+dialer-list 1 protocol ip permit
+access-session mac-move deny
+ip dhcp pool PHONE
+ host 192.0.2.10 255.255.255.0
+secure boot-image
+login block-for 60 attempts 3 within 30
 access-list 700 permit 0000.0000.0001 ffff.ffff.ffff
 snmp-server community x RO 10
 ipv6 access-list SIX
