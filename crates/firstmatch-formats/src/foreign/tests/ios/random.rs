@@ -22,9 +22,15 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn values(&self) -> Vec<Option<u128>> {
+    pub(super) fn values(&self, family: Family) -> Vec<Option<u128>> {
         let mut values = vec![None; INET.len()];
-        (values[0], values[1], values[4]) = (Some(self.src.into()), Some(self.dst.into()), Some(self.proto.into()));
+        let (address, proto) = match family {
+            Family::Ipv4 => (0, self.proto),
+            Family::Ipv6 => (0x2001_0db8 << 96, if self.proto == 1 { 58 } else { self.proto }),
+        };
+        let of = |bits: u32| Some(if address == 0 { bits.into() } else { address | u128::from(bits & 0xFF) });
+        (values[0], values[1], values[4]) = (of(self.src), of(self.dst), Some(proto.into()));
+        values[8] = (family == Family::Ipv6).then_some(if self.is_later { 4 } else { 0 });
         values[11] = Some(if self.is_later { 2 } else { 0 });
         (values[12], values[13], values[14]) = (Some(self.dscp.into()), Some(self.ttl.into()), Some(60));
         (values[2], values[3]) = self.ports.map_or((None, None), |(s, d)| (Some(s.into()), Some(d.into())));
@@ -98,8 +104,9 @@ struct Masked {
 }
 
 impl Masked {
-    fn draw(rng: &mut Rng) -> Self {
-        let wildcard = [0, 1, 2, 5, 0xFF, u32::MAX, u32::MAX][rng.below(7)];
+    fn draw(rng: &mut Rng, family: Family) -> Self {
+        let holes = if family == Family::Ipv4 { [2, 5] } else { [3, 7] };
+        let wildcard = [0, 1, holes[0], holes[1], 0xFF, u32::MAX, u32::MAX][rng.below(7)];
         Self { value: (0x0A00_0000 + rng.below(8) as u32) & !wildcard, wildcard }
     }
 
@@ -108,7 +115,20 @@ impl Masked {
     }
 
     /// Returns one of the ways to write it, for which it may need a group.
-    fn text(&self, rng: &mut Rng, groups: &mut Vec<String>) -> String {
+    fn text(&self, rng: &mut Rng, groups: &mut Vec<String>, family: Family) -> String {
+        if family == Family::Ipv6 {
+            let len = 128 - self.wildcard.count_ones();
+            return match (self.wildcard, rng.below(3)) {
+                (u32::MAX, _) => " any".to_owned(),
+                (0, 0) => format!(" host 2001:db8::{:x}", self.value & 0xFF),
+                (_, 1) => {
+                    let name = format!("G{}", groups.len());
+                    groups.push(format!("object-group v6-network {name}\n 2001:db8::{:x}/{len}\n", self.value & 0xFF));
+                    format!(" object-group {name}")
+                }
+                _ => format!(" 2001:db8::{:x}/{len}", self.value & 0xFF),
+            };
+        }
         let address = |bits: u32| std::net::Ipv4Addr::from(bits).to_string();
         let (value, wildcard) = (address(self.value), address(self.wildcard));
         let len = self.wildcard.leading_zeros();
@@ -133,6 +153,8 @@ pub(super) struct Written {
     number: Option<u64>,
     permits: bool,
     proto: Option<u8>,
+    /// Members of a group of services in place of the protocol.
+    services: Vec<(u8, Vec<Behind>)>,
     src: Masked,
     dst: Masked,
     behind: Vec<Behind>,
@@ -142,8 +164,17 @@ pub(super) struct Written {
 }
 
 impl Written {
-    fn draw(rng: &mut Rng) -> Self {
+    fn draw(rng: &mut Rng, family: Family) -> Self {
+        let services: Vec<(u8, Vec<Behind>)> = (0..if rng.below(6) == 0 { 1 + rng.below(4) } else { 0 })
+            .map(|_| {
+                let mut behind = Vec::new();
+                behind.extend((rng.below(3) == 0).then(|| Behind::Source(Comparison::draw(rng))));
+                behind.extend((rng.below(3) > 0).then(|| Behind::Destination(Comparison::draw(rng))));
+                ([6, 17][rng.below(2)], behind)
+            })
+            .collect();
         let proto = [None, Some(6), Some(6), Some(17), Some(1), Some(50)][rng.below(6)];
+        let proto = proto.filter(|_| services.is_empty());
         let mut behind = Vec::new();
         if matches!(proto, Some(6 | 17)) {
             behind.extend((rng.below(3) == 0).then(|| Behind::Source(Comparison::draw(rng))));
@@ -161,26 +192,47 @@ impl Written {
             number: None,
             permits: rng.below(2) == 0,
             proto,
-            src: Masked::draw(rng),
-            dst: Masked::draw(rng),
+            src: Masked::draw(rng, family),
+            dst: Masked::draw(rng, family),
             behind,
-            fragments,
-            ttl: (rng.below(8) == 0).then_some(5),
+            fragments: fragments && services.is_empty(),
+            services,
+            ttl: (rng.below(8) == 0 && family == Family::Ipv4).then_some(5),
             precedence: (rng.below(8) == 0).then(|| rng.below(2) as u8),
         }
     }
 
-    fn text(&self, rng: &mut Rng, groups: &mut Vec<String>) -> String {
-        let number = self.number.map_or(String::new(), |number| format!("{number} "));
+    fn text(&self, rng: &mut Rng, groups: &mut Vec<String>, family: Family) -> String {
+        let sequence = if family == Family::Ipv6 { "sequence " } else { "" };
+        let number = self.number.map_or(String::new(), |number| format!("{sequence}{number} "));
         let action = if self.permits { "permit" } else { "deny" };
-        let proto = match self.proto {
+        let mut proto = match self.proto {
+            None if family == Family::Ipv6 => "ipv6",
             None => "ip",
             Some(1) => "icmp",
             Some(6) => "tcp",
             Some(17) => "udp",
             Some(_) => "esp",
-        };
-        let (src, dst) = (self.src.text(rng, groups), self.dst.text(rng, groups));
+        }
+        .to_owned();
+        if !self.services.is_empty() {
+            let name = format!("G{}", groups.len());
+            let mut members = String::new();
+            for (number, behind) in &self.services {
+                members.push_str(if *number == 6 { " tcp" } else { " udp" });
+                for behind in behind {
+                    match behind {
+                        Behind::Source(ports) => members.push_str(&format!(" source{}", ports.text())),
+                        Behind::Destination(ports) => members.push_str(&ports.text()),
+                        _ => unreachable!("services have ports alone"),
+                    }
+                }
+                members.push('\n');
+            }
+            groups.push(format!("object-group service {name}\n{members}"));
+            proto = format!("object-group {name}");
+        }
+        let (src, dst) = (self.src.text(rng, groups, family), self.dst.text(rng, groups, family));
         let (mut source, mut rest) = (String::new(), String::new());
         for behind in &self.behind {
             match behind {
@@ -209,11 +261,21 @@ impl Written {
         if !of_header || self.fragments && !seen.is_later {
             return false;
         }
+        let of_service =
+            |(number, behind): &(u8, Vec<Behind>)| *number == seen.proto && self.holds_behind(behind, seen);
+        match self.services.is_empty() {
+            true => self.holds_behind(&self.behind, seen),
+            false => self.services.iter().any(of_service),
+        }
+    }
+
+    /// Whether a router takes conditions behind the IP header as met.
+    fn holds_behind(&self, conditions: &[Behind], seen: &Seen) -> bool {
         if seen.is_later {
             // Such a packet has nothing to compare: entries that permit take it, those that deny do not.
-            return self.behind.is_empty() || self.permits;
+            return conditions.is_empty() || self.permits;
         }
-        self.behind.iter().all(|behind| match behind {
+        conditions.iter().all(|behind| match behind {
             Behind::Source(ports) => seen.ports.is_some_and(|(sport, _)| ports.holds(sport)),
             Behind::Destination(ports) => seen.ports.is_some_and(|(_, dport)| ports.holds(dport)),
             Behind::Icmp(of_type, code) => {
@@ -225,9 +287,9 @@ impl Written {
     }
 }
 
-/// Returns a list with its text.
-pub(super) fn list(rng: &mut Rng) -> (Vec<Written>, String) {
-    let mut entries: Vec<Written> = (0..1 + rng.below(8)).map(|_| Written::draw(rng)).collect();
+/// Returns a list of a family with its text.
+pub(super) fn list(rng: &mut Rng, family: Family) -> (Vec<Written>, String) {
+    let mut entries: Vec<Written> = (0..1 + rng.below(8)).map(|_| Written::draw(rng, family)).collect();
     let mut numbers: Vec<u64> = (1..=entries.len() as u64).map(|number| 7 * number).collect();
     let is_numbered = rng.below(2) == 0;
     if is_numbered {
@@ -236,11 +298,12 @@ pub(super) fn list(rng: &mut Rng) -> (Vec<Written>, String) {
         }
     }
     let mut groups = Vec::new();
-    let text: String = entries.iter().map(|entry| entry.text(rng, &mut groups)).collect();
+    let text: String = entries.iter().map(|entry| entry.text(rng, &mut groups, family)).collect();
     entries.sort_by_key(|entry| entry.number);
     let groups = groups.concat();
     let (before, behind) = if rng.below(2) == 0 { (&*groups, "") } else { ("", &*groups) };
-    (entries, format!("{before}ip access-list extended A\n{text}!\n{behind}"))
+    let heading = if family == Family::Ipv4 { "ip access-list extended A" } else { "ipv6 access-list A" };
+    (entries, format!("{before}{heading}\n{text}!\n{behind}"))
 }
 
 /// Returns packets of every kind that the conditions tell apart.
@@ -251,7 +314,7 @@ pub(super) fn packets(rng: &mut Rng) -> Vec<Seen> {
             let is_later = rng.below(5) == 0;
             let port = |rng: &mut Rng| [0, 1, 2, 3, 4, 5, 9, 65535][rng.below(8)];
             let ports = (port(rng), port(rng));
-            let icmp = ([0, 3, 8][rng.below(3)], rng.below(3) as u8);
+            let icmp = ([0, 3, 8, 135][rng.below(4)], rng.below(3) as u8);
             all.push(Seen {
                 src: 0x0A00_0000 + rng.below(9) as u32,
                 dst: 0x0A00_0000 + rng.below(9) as u32,
@@ -274,14 +337,17 @@ fn lists_decide_as_routers_do() {
     let options = Options { format: Some(Format::Ios), max_warnings: 0, ..all_fields(Options::default()) };
     let (mut permitted, mut packets_of_entries) = (0, 0);
     for round in 0..400 {
-        let (entries, text) = list(&mut rng);
+        let family = if round % 3 == 0 { Family::Ipv6 } else { Family::Ipv4 };
+        let (entries, text) = list(&mut rng, family);
         let file = parse(&text, &options).unwrap_or_else(|error| panic!("{text}\n{error}"));
         for seen in packets(&mut rng) {
             let found = entries.iter().find(|entry| entry.holds(&seen));
-            let expected = if found.is_some_and(|entry| entry.permits) { "permit" } else { "deny" };
+            // Neighbour discovery passes behind the entries of IPv6.
+            let is_implicit = family == Family::Ipv6 && matches!(seen.icmp, Some((135 | 136, _)));
+            let expected = if found.map_or(is_implicit, |entry| entry.permits) { "permit" } else { "deny" };
             permitted += usize::from(expected == "permit");
             packets_of_entries += usize::from(found.is_some());
-            assert_eq!(verdict(&file, Family::Ipv4, &seen.values()), expected, "{round}: {seen:?}\n{text}");
+            assert_eq!(verdict(&file, family, &seen.values(family)), expected, "{round}: {seen:?}\n{text}");
         }
     }
     assert!(permitted > 10_000 && packets_of_entries > 20_000, "{permitted} of {packets_of_entries}");
