@@ -10,26 +10,61 @@
 /// ```
 #[inline]
 pub fn parse_ipv4(text: &[u8]) -> Option<u32> {
-    let (mut address, mut octet, mut digits, mut dots) = (0u32, 0u32, 0u32, 0u32);
-    for &byte in text {
-        let digit = byte.wrapping_sub(b'0');
-        if digit < 10 {
-            if digits > 0 && octet == 0 {
-                return None;
-            }
-            octet = octet * 10 + u32::from(digit);
-            digits += 1;
-            if octet > 255 {
-                return None;
-            }
-        } else if byte == b'.' && digits > 0 && dots < 3 {
-            address = address << 8 | octet;
-            (octet, digits, dots) = (0, 0, dots + 1);
-        } else {
+    // The text in one number, its first byte lowest: two halves, which hold the bytes in the middle both.
+    let (first, last) = match (text.first_chunk::<8>(), text.last_chunk::<8>(), text.first_chunk::<4>()) {
+        (Some(first), Some(last), _) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        // Seven bytes are the fewest, as in 1.2.3.4.
+        (None, _, Some(&[a, b, c, d])) => match *text {
+            [_, _, _, _, e, f, g] => (u64::from_le_bytes([a, b, c, d, e, f, g, 0]), 0),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let len = text.len();
+    if len > 15 {
+        return None;
+    }
+    let text = u128::from(first) | u128::from(last).checked_shl(8 * (len as u32).saturating_sub(8)).unwrap_or(0);
+    let within = (1u32 << len) - 1;
+    let digits = text ^ u128::from_le_bytes([b'0'; 16]);
+    let (mut dots, is_digit) = (bytes_below(text ^ DOTS, 1), bytes_below(digits, 10));
+    if (dots | is_digit) & within != within {
+        return None;
+    }
+    let (mut address, mut start) = (0, 0);
+    for _ in 0..4 {
+        // The text ends as if a dot followed.
+        let end = (dots & within | 1 << len).trailing_zeros();
+        dots &= dots.wrapping_sub(1);
+        let octet_len = end.wrapping_sub(start);
+        if !(1..=3).contains(&octet_len) {
             return None;
         }
+        let octet = (digits >> (8 * start)) as u32;
+        if octet_len > 1 && octet & 0xFF == 0 {
+            return None;
+        }
+        // Zeros in front, so that there are three digits.
+        let octet = octet << (8 * (3 - octet_len)) & 0xFF_FFFF;
+        let octet = (octet & 0xFF) * 100 + (octet >> 8 & 0xFF) * 10 + (octet >> 16);
+        if octet > 255 {
+            return None;
+        }
+        (address, start) = (address << 8 | octet, end + 1);
     }
-    (dots == 3 && digits > 0).then_some(address << 8 | octet)
+    (start == len as u32 + 1).then_some(address)
+}
+
+const DOTS: u128 = u128::from_le_bytes([b'.'; 16]);
+
+/// Returns a bit for each byte of `bytes`, the lowest first: whether it is below `bound`, which is at most 128.
+#[inline]
+fn bytes_below(bytes: u128, bound: u8) -> u32 {
+    const LOW: u128 = u128::from_le_bytes([0x7F; 16]);
+    let beyond = ((bytes & LOW) + u128::from_le_bytes([0x80 - bound; 16])) | bytes;
+    let tops = !beyond & !LOW;
+    let half = |tops: u64| ((tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32;
+    half(tops as u64) | half((tops >> 64) as u64) << 8
 }
 
 /// Reads an IPv6 address: eight groups of up to four hexadecimal digits, of which `::` stands for one or more that are

@@ -235,7 +235,11 @@ impl Lines {
 }
 
 /// Fault in a line, with its columns counted in bytes until the line is at hand as text.
-pub(super) struct Fault {
+///
+/// It is one pointer, so that results with values of a cell stay in registers.
+pub(super) struct Fault(Box<FaultParts>);
+
+struct FaultParts {
     start: usize,
     len: usize,
     message: String,
@@ -244,24 +248,25 @@ pub(super) struct Fault {
 
 impl Fault {
     pub(super) fn new(start: usize, len: usize, message: String, expected: Option<&str>) -> Self {
-        Self { start, len, message, expected: expected.map(str::to_owned) }
+        Self(Box::new(FaultParts { start, len, message, expected: expected.map(str::to_owned) }))
     }
 
     /// Returns the fault in a row that begins on a line; a row of several lines is shown by the one with the fault.
-    fn at(mut self, mut line: u32, mut bytes: &[u8]) -> Diagnostic {
+    fn at(self, mut line: u32, mut bytes: &[u8]) -> Diagnostic {
+        let FaultParts { mut start, mut len, message, expected } = *self.0;
         while let Some(end) = memchr(b'\n', bytes) {
-            if self.start <= end {
+            if start <= end {
                 bytes = bytes.get(..end).unwrap_or_default();
                 break;
             }
             bytes = bytes.get(end + 1..).unwrap_or_default();
-            (self.start, line) = (self.start - end - 1, line.saturating_add(1));
+            (start, line) = (start - end - 1, line.saturating_add(1));
         }
-        self.len = self.len.min(bytes.len().saturating_sub(self.start));
+        len = len.min(bytes.len().saturating_sub(start));
         let text = String::from_utf8_lossy(bytes.strip_suffix(b"\r").unwrap_or(bytes)).into_owned();
         let chars = |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().count() as u32;
-        let column = 1 + chars(bytes.get(..self.start).unwrap_or_default());
-        let width = chars(bytes.get(self.start..self.start + self.len).unwrap_or_default());
-        Diagnostic { line, column, width, message: self.message, expected: self.expected, text }
+        let column = 1 + chars(bytes.get(..start).unwrap_or_default());
+        let width = chars(bytes.get(start..start + len).unwrap_or_default());
+        Diagnostic { line, column, width, message, expected, text }
     }
 }

@@ -7,6 +7,7 @@ use firstmatch_formats::{parse_ipv4, parse_ipv6};
 use super::super::cells::Cell;
 use super::super::lines::Fault;
 use super::FlowFormat;
+use super::decimal::decimal;
 use crate::wire::FlowFields;
 
 /// Address of a flow.
@@ -178,16 +179,6 @@ pub(super) fn address(cell: &Cell<'_>) -> Result<Option<Address>, Fault> {
         Some(address) => Ok(Some(Address::V6(address))),
         None => Err(bad(cell, "address", "an address, as 10.0.0.1 or 2001:db8::1, or -")),
     }
-}
-
-/// Reads a number in decimal.
-#[inline]
-fn decimal(digits: &[u8]) -> Option<u64> {
-    let digit = |value: u64, &byte: &u8| match byte.wrapping_sub(b'0') {
-        digit @ 0..=9 => value.checked_mul(10)?.checked_add(digit.into()),
-        _ => None,
-    };
-    if digits.is_empty() { None } else { digits.iter().try_fold(0, digit) }
 }
 
 /// Reads a port.
