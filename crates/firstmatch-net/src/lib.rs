@@ -2,9 +2,9 @@
 //!
 //! - [`wire`] parses headers. No other code knows byte order. It never panics, allocates nothing for a packet and gives
 //!   every packet exactly one [`wire::Outcome`].
-//! - [`source`] reads captures (pcap, pcapng), ClassBench traces and tables of header fields, plain or compressed by
-//!   gzip or zstd. It reads them as streams, so that memory does not depend on the size of the file. It needs the
-//!   feature `captures`, which is on by default.
+//! - [`source`] reads captures (pcap, pcapng), ClassBench traces, tables of header fields and flow logs, plain or
+//!   compressed by gzip or zstd. It reads them as streams, so that memory does not depend on the size of the file. It
+//!   needs the feature `captures`, which is on by default.
 //! - `plane` carries packets through stages of threads with rings between them. It needs the feature `plane`.
 //! - `systems` builds planes over engines: lookups as steps, in copies, in parts, by fields or behind shared boxes. It
 //!   needs the feature `systems`.

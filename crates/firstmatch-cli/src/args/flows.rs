@@ -20,7 +20,7 @@ pub(crate) struct FlowArgs {
     skip_bad: bool,
     /// Decide the way back, too, of rows of flow logs that have both directions
     #[arg(long)]
-    both_ways: bool,
+    pub(crate) both_ways: bool,
 }
 
 /// Formats of packets.

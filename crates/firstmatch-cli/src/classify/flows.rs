@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use firstmatch_core::Diagnostic;
 use firstmatch_core::schema::Source;
-use firstmatch_net::source::FlowCounts;
+use firstmatch_net::source::{FlowCounts, FlowFormat, Flows};
 use firstmatch_net::wire::Batch;
 use serde::Serialize;
 
@@ -75,9 +75,13 @@ impl FlowReport {
     }
 }
 
-/// Returns the warnings about a flow log: malformed rows, and rules that test what no flow has.
-pub(super) fn warnings(name: &str, counts: &FlowCounts, batch: &Batch) -> Vec<String> {
-    let mut warnings = Vec::new();
+/// Returns the warnings about a flow log: malformed rows, rules that test what no flow has, and an option without effect.
+pub(super) fn warnings(name: &str, flows: &Flows, batch: &Batch, both_ways: bool) -> Vec<String> {
+    let (counts, mut warnings) = (flows.counts(), Vec::new());
+    if both_ways && counts.flows > 0 && matches!(flows.format(), FlowFormat::Aws | FlowFormat::Gcp) {
+        let log = flows.format().name();
+        warnings.push(format!("{name}: --both-ways changes nothing, because a row of {log} has one direction"));
+    }
     if let Some(first) = &counts.first_malformed {
         let rows = counted(counts.malformed, "row");
         let was = if counts.malformed == 1 { "was" } else { "were" };

@@ -378,9 +378,9 @@ impl Job<'_> {
             format!("{name}: {} of {link} could not be read: {verdict}", counted(packets, "packet"))
         };
         packets.warnings.extend(feed.cut().map(warning));
-        if let Some(counts) = feed.flow_counts() {
-            packets.warnings.extend(flows::warnings(&name, counts, &stretch.batch));
-            packets.flows.get_or_insert_default().add(counts);
+        if let Some(flows) = feed.flows() {
+            packets.warnings.extend(flows::warnings(&name, flows, &stretch.batch, self.format.both_ways));
+            packets.flows.get_or_insert_default().add(flows.counts());
         }
         packets.warnings.extend(feed.unread_links().into_iter().map(unread));
         packets.files.push(FileCounts::of_all(self.loaded, &self.tally).since(&before, &name, first));

@@ -8,8 +8,7 @@ use firstmatch::Decision;
 use firstmatch_core::rule::{FieldValues, RuleSet};
 use firstmatch_core::{KeyBuf, Schema};
 use firstmatch_net::source::{
-    Capture, Cut, FlowCounts, FlowOptions, FlowWeight, Flows, Frames, Input, Progress, Rows, SourceError, Trace,
-    TraceRecord,
+    Capture, Cut, FlowOptions, FlowWeight, Flows, Frames, Input, Progress, Rows, SourceError, Trace, TraceRecord,
 };
 use firstmatch_net::wire::{self, Batch, Headers, LinkType, NoSource, Outcome, Record};
 
@@ -76,10 +75,10 @@ impl Feed {
         matches!(self, Self::Capture(_) | Self::Text(Text::Rows(_) | Text::Flows(_)))
     }
 
-    /// Returns the rows of a flow log by their fate.
-    pub(super) fn flow_counts(&self) -> Option<&FlowCounts> {
+    /// Returns the flow log, if the source is one.
+    pub(super) fn flows(&self) -> Option<&Flows> {
         match self {
-            Self::Text(Text::Flows(flows)) => Some(flows.counts()),
+            Self::Text(Text::Flows(flows)) => Some(flows),
             _ => None,
         }
     }

@@ -138,6 +138,9 @@ fn ways_back_are_decided_on_request() {
     let (_, both, _) = json(&fixture, &["classify", "f.rules", "conn.log", "--both-ways", "--check", "all"]);
     assert_eq!((&both["verdicts"], &both["flows"]["packets"]), (&json!({ "deny": 1, "permit": 2 }), &json!(19)));
     assert_eq!((&both["flows"]["ways_back"], &both["check"]["packets"]), (&json!(1), &json!(3)));
+    fixture.write("vpc.log", AWS);
+    let (_, _, err) = json(&fixture, &["classify", "f.rules", "vpc.log", "--both-ways"]);
+    assert!(err.contains("--both-ways changes nothing, because a row of a flow log of AWS has one direction"), "{err}");
 }
 
 /// The manual's example prints what the manual shows.

@@ -1,8 +1,9 @@
-//! Captures, traces and tables, streamed from files, from standard input or from any reader.
+//! Captures, traces, tables and flow logs, streamed from files, from standard input or from any reader.
 //!
 //! [`open`] looks at the first bytes and undoes gzip and zstd, even one inside the other. It returns a [`Capture`]
-//! (pcap or pcapng), a [`Table`] (text whose first line names columns) or, for any other text, a [`Trace`]. Memory
-//! holds one buffer, whose size [`Limits`] bounds. [`Frames`] hold the packets of up to 8 MiB, or of one buffer.
+//! (pcap or pcapng), a [`FlowLog`], a [`Table`] (text whose first line names columns) or, for any other text, a
+//! [`Trace`]. Memory holds one buffer, whose size [`Limits`] bounds. [`Frames`] hold the packets of up to 8 MiB, or of
+//! one buffer.
 //!
 //! If a file ends in the middle of a packet or line, everything whole before it is delivered, then the end.
 //! [`Capture::cut`], [`Trace::cut`] and [`Rows::cut`] return what is missing. If a file contradicts itself, or its
