@@ -87,6 +87,7 @@ fn refuse(loaded: &Loaded, to: CoreFormat, error: &write::WriteError) {
         CoreFormat::ClassBench => "ClassBench",
         CoreFormat::Iptables | CoreFormat::Ip6tables => "iptables",
         CoreFormat::Ios | CoreFormat::Nxos => "an access list of Cisco IOS",
+        CoreFormat::Aws => "AWS",
     };
     for fault in error.faults() {
         let field = fault.field().map_or(String::new(), |field| format!("{field}: "));

@@ -216,12 +216,12 @@ impl Loaded {
             Some(_) if !has_views && without_list != Import::default() => {
                 "the hook, the interfaces and the state change"
             }
-            Some(_) if has_views && list.is_some() => "the list changes",
+            Some(format) if !format.has_lists() && list.is_some() => "the list changes",
             _ => return,
         };
         let why = match self.foreign {
             None => "this is no file of another firewall",
-            Some(_) if has_views => "this is no configuration of Cisco IOS",
+            Some(_) if has_views => "files of this format are one list",
             Some(_) => "access lists do not depend on them",
         };
         diagnostics::warning(&format!("{}: {what} nothing, because {why}", self.name));

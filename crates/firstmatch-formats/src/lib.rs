@@ -170,17 +170,25 @@ pub enum Format {
     Ios,
     /// Configuration of Cisco NX-OS, whose lists of IPv6 permit more of neighbour discovery, which is only read.
     Nxos,
+    /// Security groups or network ACLs of AWS, as `aws ec2 describe-security-groups`, `describe-security-group-rules` and
+    /// `describe-network-acls` print them; only read, with the feature `json`.
+    Aws,
 }
 
 impl Format {
     /// Whether this is a format of another firewall, read for the view of an [`Import`].
     pub fn is_foreign(self) -> bool {
-        self.has_views() || matches!(self, Self::Ios | Self::Nxos)
+        self.has_views() || self.has_lists()
     }
 
     /// Whether rules of this format depend on the hook, the interfaces and the state of connections.
     pub fn has_views(self) -> bool {
-        matches!(self, Self::Iptables | Self::Ip6tables)
+        matches!(self, Self::Iptables | Self::Ip6tables | Self::Aws)
+    }
+
+    /// Whether a file of this format may have several lists, of which [`Import::list`] names one.
+    pub fn has_lists(self) -> bool {
+        matches!(self, Self::Ios | Self::Nxos | Self::Aws)
     }
 }
 
@@ -266,6 +274,7 @@ pub fn parse_with(text: &str, options: &Options, load: &Load<'_>) -> Result<Rule
         Format::Ip6tables => foreign::iptables(text, Family::Ipv6, options),
         Format::Ios => foreign::ios(text, false, options),
         Format::Nxos => foreign::ios(text, true, options),
+        Format::Aws => foreign::aws(text, options),
     }
 }
 
@@ -273,8 +282,12 @@ pub fn parse_with(text: &str, options: &Options, load: &Load<'_>) -> Result<Rule
 ///
 /// It is ClassBench if the first line that is neither blank nor a comment starts with `@`. It is iptables if that line
 /// names a table, such as `*filter`, or begins with `-A`, `-N` or `-P`. Addresses and comments show the family. It is
-/// IOS if that line begins an access list, or is of a configuration that has one below.
+/// IOS if that line begins an access list, or is of a configuration that has one below. It is AWS if the text is a JSON
+/// object with security groups or network ACLs.
 pub fn sniff(text: &str) -> Format {
+    if foreign::is_aws(text) {
+        return Format::Aws;
+    }
     let lines = text.strip_prefix(BOM).unwrap_or(text).lines().map(str::trim_start);
     let first = lines.into_iter().find(|line| !line.is_empty() && !line.starts_with('#'));
     match first {

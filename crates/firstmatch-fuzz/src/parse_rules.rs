@@ -44,7 +44,7 @@ pub fn parse_rules(data: &[u8]) {
         }
         check_caps(&text, format, &read);
     }
-    for format in [Format::Iptables, Format::Ip6tables, Format::Ios, Format::Nxos] {
+    for format in [Format::Iptables, Format::Ip6tables, Format::Ios, Format::Nxos, Format::Aws] {
         match parse(&text, &options(Some(format))) {
             Ok(file) => {
                 check_list(&text, &file);

@@ -31,7 +31,7 @@ pub(crate) struct ImportArgs {
     /// Leave out a table that may change packets or verdicts; it may be given several times
     #[arg(long, value_name = "TABLE")]
     without: Vec<Without>,
-    /// The access list that is read; without this the only one
+    /// The access list that is read, or the security groups, between commas; without this the only one
     #[arg(long, value_name = "NAME")]
     list: Option<String>,
 }
@@ -51,6 +51,8 @@ pub(crate) enum From {
     Ios,
     /// A configuration of Cisco NX-OS
     Nxos,
+    /// Security groups or network ACLs of AWS, as `aws ec2 describe-…` prints them
+    Aws,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -101,6 +103,7 @@ impl ImportArgs {
             From::Ip6tables => formats::Format::Ip6tables,
             From::Ios => formats::Format::Ios,
             From::Nxos => formats::Format::Nxos,
+            From::Aws => formats::Format::Aws,
         })
     }
 

@@ -195,3 +195,45 @@ fn access_lists_of_cisco_are_written() {
         assert!(code == 0 && out.contains("nothing differs"), "{out} {err}");
     }
 }
+
+const GROUPS: &str = "\
+{ \"SecurityGroups\": [
+  { \"GroupId\": \"sg-web\", \"GroupName\": \"web\", \"IpPermissions\": [
+    { \"IpProtocol\": \"tcp\", \"FromPort\": 443, \"ToPort\": 443, \"UserIdGroupPairs\": [],
+      \"IpRanges\": [
+        { \"CidrIp\": \"10.0.0.0/8\", \"Description\": \"office\" },
+        { \"CidrIp\": \"10.1.0.0/16\" } ],
+      \"Ipv6Ranges\": [
+        { \"CidrIpv6\": \"2001:db8::/32\" } ] } ],
+    \"IpPermissionsEgress\": [
+      { \"IpProtocol\": \"-1\", \"IpRanges\": [ { \"CidrIp\": \"0.0.0.0/0\" } ] } ] },
+  { \"GroupId\": \"sg-data\", \"IpPermissions\": [
+    { \"IpProtocol\": \"tcp\", \"FromPort\": 5432, \"ToPort\": 5432,
+      \"UserIdGroupPairs\": [ { \"GroupId\": \"sg-web\" } ] } ] }
+] }
+";
+
+#[test]
+fn each_command_reads_security_groups() {
+    let fixture = Fixture::new("import-aws");
+    fixture.write("groups.json", GROUPS);
+    fixture.write("after.json", GROUPS.replace("443", "8443"));
+    let of_web = ["--list", "sg-web"];
+    let mut shown = String::new();
+    for line in [
+        &["convert", "groups.json"][..],
+        &["convert", "groups.json", "--hook", "output"],
+        &["explain", "groups.json", "tcp 10.1.0.1:4040 > 192.0.2.7:443"],
+        &["check", "groups.json"],
+        &["diff", "groups.json", "after.json"],
+        &["convert", "groups.json", "--to", "json"],
+    ] {
+        shown.push_str(&fixture.shown(&[line, &of_web].concat()));
+        shown.push('\n');
+    }
+    for line in [&["check", "groups.json"][..], &["check", "groups.json", "--list", "sg-data"]] {
+        shown.push_str(&fixture.shown(line));
+        shown.push('\n');
+    }
+    assert_snapshot!("import-aws", shown);
+}

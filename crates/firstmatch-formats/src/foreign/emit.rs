@@ -18,25 +18,30 @@ use crate::{Fields, Labels, MAX_LABEL, Options, RuleFile, visible};
 /// Returns the rules of the view that the options ask for; `None` after a fault.
 pub(super) fn rules(hooks: &Hooks, family: Family, options: &Options, report: &mut Report<'_>) -> Option<RuleFile> {
     let view = hooks.view(&options.import, report)?;
-    of_view(&view, family, options, report)
+    of_views(&[(view, family)], options, report)
 }
 
-/// Returns the rules of a view; `None` after a fault.
-pub(super) fn of_view(view: &View, family: Family, options: &Options, report: &mut Report<'_>) -> Option<RuleFile> {
-    let limits = UnfoldLimits::of(view.chains.iter().map(|chain| chain.rules.len()).sum());
-    let list = match unfold(&view.chains, view.base.chain, view.base.policy, family, limits) {
-        Ok(list) => list,
-        Err(error) => {
-            report.fault(error.span, || error.message);
-            return None;
+/// Returns the rules of views of one family each; `None` after a fault.
+///
+/// Notes and policy are those of the first one.
+pub(super) fn of_views(views: &[(View, Family)], options: &Options, report: &mut Report<'_>) -> Option<RuleFile> {
+    let all_rules = || views.iter().flat_map(|(view, _)| &view.chains).flat_map(|chain| &chain.rules);
+    let limits = UnfoldLimits::of(all_rules().count());
+    let mut list = Vec::new();
+    for (view, family) in views {
+        match unfold(&view.chains, view.base.chain, view.base.policy, *family, limits) {
+            Ok(of_view) => list.extend(of_view.into_iter().map(|emitted| (*family, emitted))),
+            Err(error) => {
+                report.fault(error.span, || error.message);
+                return None;
+            }
         }
-    };
-    let spans: BTreeMap<u32, &ChainRule> =
-        view.chains.iter().flat_map(|chain| &chain.rules).map(|rule| (rule.span.line, rule)).collect();
-    let file = rule_file(view, &list, family, options, |line| spans[&line].span, report)?;
+    }
+    let spans: BTreeMap<u32, &ChainRule> = all_rules().map(|rule| (rule.span.line, rule)).collect();
+    let file = rule_file(views, &list, options, |line| spans[&line].span, report)?;
     if options.max_warnings > 0 {
         warn_of_labels(&spans, report);
-        let scope = if view.is_whole { "" } else { "in this view " };
+        let scope = if views[0].0.is_whole { "" } else { "in this view " };
         warn_of_dead_lines(&spans, &list, &file.rules, scope, report);
     }
     Some(file)
@@ -51,32 +56,38 @@ pub(super) fn finish(read: Option<RuleFile>, report: Report<'_>) -> Result<RuleF
 
 /// Builds the set of the list, over the fields that it tests, and the policy of the hook.
 fn rule_file(
-    view: &View,
-    list: &[Emitted],
-    family: Family,
+    views: &[(View, Family)],
+    list: &[(Family, Emitted)],
     options: &Options,
     span_of: impl Fn(u32) -> Span,
     report: &mut Report<'_>,
 ) -> Option<RuleFile> {
-    let conditions: Vec<_> = list.iter().map(|emitted| emitted.product.conditions(family)).collect();
+    let conditions: Vec<_> =
+        list.iter().map(|(family, emitted)| emitted.product.conditions(*family, views.len() > 1)).collect();
     let mut fields: Vec<usize> = (0..INET.len()).collect();
     if options.fields == Fields::Used {
         let used = |field: usize| conditions.iter().any(|conditions| conditions.on(field).is_some());
         fields.retain(|&field| field < ALWAYS || used(field));
     }
     let sources: Vec<_> = fields[ALWAYS..].iter().map(|&field| INET[field]).collect();
-    let schema = Schema::five_tuple(family, &sources);
+    let schemas: Vec<_> = views.iter().map(|(_, family)| Schema::five_tuple(*family, &sources)).collect();
     let place = |field: usize| fields.iter().position(|&of| of == field).unwrap_or(field);
-    let (mut rules, mut labels) = (RuleSet::new(schema.clone()), Labels::new());
+    let mut rules = match <[Schema; 2]>::try_from(schemas) {
+        Ok([ipv4, ipv6]) => RuleSet::dual(ipv4, ipv6),
+        Err(mut one) => RuleSet::new(one.swap_remove(0)),
+    };
+    let mut labels = Labels::new();
     let before = report.count();
-    for ((index, emitted), conditions) in (1u32..).zip(list).zip(conditions) {
+    for ((index, (family, emitted)), conditions) in (1u32..).zip(list).zip(conditions) {
         // The order is that of the list. Lines are those of the file, which several rules may share.
         let (priority, line) = (Priority::of_line(index), NonZeroU32::new(emitted.line));
         let conditions = conditions.renumbered(place);
-        let spec = RuleSpec { priority, action: emitted.action, conditions, family: None, line, value: 0 };
+        let family = Some(*family).filter(|_| views.len() > 1);
+        let spec = RuleSpec { priority, action: emitted.action, conditions, family, line, value: 0 };
         let span = span_of(emitted.line);
         if !report.is_full()
-            && let Err(error) = count_regions(&schema, &RuleSpec { line: None, ..spec.clone() }, &options.expansion)
+            && let Some(schema) = rules.schemas().iter().find(|schema| family.is_none() || schema.family() == family)
+            && let Err(error) = count_regions(schema, &RuleSpec { line: None, ..spec.clone() }, &options.expansion)
         {
             report.fault(span, || error.to_string());
         }
@@ -87,6 +98,7 @@ fn rule_file(
         }
     }
     rules.shrink_to_fit();
+    let view = &views[0].0;
     let default = Verdict::from(view.base.policy);
     let policy = Policy { default, fragments: Fragments::Layer3, ..Policy::default() };
     (report.count() == before).then(|| RuleFile { labels, notes: view.notes.clone(), ..RuleFile::new(rules, policy) })
@@ -119,13 +131,13 @@ fn warn_of_labels(rules: &BTreeMap<u32, &ChainRule>, report: &mut Report<'_>) {
 /// Warns of lines that decide no packet: an earlier rule takes all packets of each rule that they became.
 fn warn_of_dead_lines(
     lines: &BTreeMap<u32, &ChainRule>,
-    list: &[Emitted],
+    list: &[(Family, Emitted)],
     rules: &RuleSet,
     scope: &str,
     report: &mut Report<'_>,
 ) {
     let mut alive: BTreeMap<u32, usize> = BTreeMap::new();
-    list.iter().for_each(|emitted| *alive.entry(emitted.line).or_default() += 1);
+    list.iter().for_each(|(_, emitted)| *alive.entry(emitted.line).or_default() += 1);
     let mut by: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     covered(rules, |rule, covering| {
         let line = rule.line.map_or(0, u32::from);

@@ -5,6 +5,8 @@
 //! Readers decide no order, and the unfolding knows no format. Text that cannot be held is a fault with its line, and
 //! nothing is left out.
 
+#[cfg(feature = "json")]
+mod aws;
 mod chains;
 mod emit;
 mod ios;
@@ -20,7 +22,7 @@ mod view;
 pub use options::{Hook, Import, RateLimit, State, Table};
 #[cfg(feature = "json")]
 pub(crate) use sniff::in_json;
-pub(crate) use sniff::{instead, sniff};
+pub(crate) use sniff::{instead, is_aws, sniff};
 
 use firstmatch_core::schema::Family;
 
@@ -40,6 +42,23 @@ pub(crate) fn iptables(text: &str, family: Family, options: &Options) -> Result<
 pub(crate) fn ios(text: &str, is_nxos: bool, options: &Options) -> Result<RuleFile, ParseError> {
     let mut report = Report::new(text, options);
     let read = ios::read(text, is_nxos, &options.import, &mut report).filter(|_| !report.has_faults());
-    let read = read.and_then(|(view, family)| emit::of_view(&view, family, options, &mut report));
+    let read = read.and_then(|of| emit::of_views(&[of], options, &mut report));
     emit::finish(read, report)
+}
+
+/// Reads a security group or a network ACL of AWS.
+#[cfg(feature = "json")]
+pub(crate) fn aws(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
+    aws::read(text, options)
+}
+
+/// Refuses a file of AWS, because JSON is not read.
+#[cfg(not(feature = "json"))]
+pub(crate) fn aws(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
+    let mut report = Report::new(text, options);
+    report.fault(
+        crate::report::Span { line: 1, ..Default::default() },
+        || "files of AWS are read with the feature `json`",
+    );
+    emit::finish(None, report)
 }

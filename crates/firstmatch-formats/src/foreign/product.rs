@@ -5,7 +5,7 @@ use std::rc::Rc;
 use firstmatch_core::rule::{Conditions, Test, pack};
 use firstmatch_core::schema::Family;
 
-use super::values::{FieldIndex, PROTO, Values};
+use super::values::{DST, FieldIndex, PROTO, SRC, Values};
 use crate::native::INET;
 
 /// Packets whose every field has a value of the field's set.
@@ -66,13 +66,16 @@ impl Product {
     }
 
     /// Returns the conditions of a rule for the product, over the fields of [`INET`].
-    pub(super) fn conditions(&self, family: Family) -> Conditions {
+    ///
+    /// In a file of both families, addresses are of the family.
+    pub(super) fn conditions(&self, family: Family, has_both: bool) -> Conditions {
         let mut packed = Vec::new();
         // The order in which people write them: protocol, addresses, the rest.
         for field in [PROTO].into_iter().chain((0..INET.len()).filter(|&field| field != PROTO)) {
             let tests = self.0[field].as_ref().and_then(|values| values.tests(field, family));
             let Some((negated, tests)) = tests else { continue };
-            let tests: Vec<(Option<Family>, Test)> = tests.into_iter().map(|test| (None, test)).collect();
+            let of_family = Some(family).filter(|_| has_both && matches!(field, SRC | DST));
+            let tests: Vec<(Option<Family>, Test)> = tests.into_iter().map(|test| (of_family, test)).collect();
             pack(field, negated, &tests, &mut packed);
         }
         Conditions::from_packed(&packed)
@@ -81,7 +84,7 @@ impl Product {
 
 #[cfg(test)]
 mod tests {
-    use super::super::values::{DPORT, SRC};
+    use super::super::values::DPORT;
     use super::*;
 
     fn product(conditions: &[(FieldIndex, u128, u128)]) -> Product {

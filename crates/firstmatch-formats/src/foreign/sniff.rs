@@ -124,6 +124,14 @@ fn is_classbench(line: &str) -> bool {
     is_address(src) && is_address(dst) && [colon, colon_again] == [":", ":"]
 }
 
+/// Whether a text is JSON with security groups or network ACLs of AWS.
+pub(crate) fn is_aws(text: &str) -> bool {
+    const MEMBERS: [&str; 3] = ["\"SecurityGroups\"", "\"SecurityGroupRules\"", "\"NetworkAcls\""];
+    let start = text.strip_prefix(BOM).unwrap_or(text).trim_start();
+    let begins = |member: &&str| start[1..].trim_start().starts_with(member);
+    start.starts_with('{') && MEMBERS.iter().any(begins)
+}
+
 /// Returns the name of a JSON file of another program, if it is one.
 ///
 /// The text has the member that such files have, and lacks the format's name that our files have.
@@ -192,7 +200,6 @@ mod tests {
             ("rules of pf", 2, "\nblock in all\npass out quick on em0\n"),
             ("a plain list of addresses", 1, "192.0.2.0/24\n198.51.100.7\n"),
             ("a plain list of addresses", 1, "2001:db8::/32\n"),
-            ("an AWS security group", 1, "{ \"SecurityGroups\": [ { \"GroupId\": \"sg-1\" } ] }\n"),
             ("an AWS security group", 2, "\n[\n  { \"IpPermissions\": [ { \"FromPort\": 22 } ] }\n]\n"),
             ("a ClassBench filter set without", 1, "10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\t0x0/0x0\n"),
         ] {

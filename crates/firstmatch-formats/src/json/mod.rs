@@ -3,7 +3,7 @@
 //! Reading is strict: an unknown or repeated member is a fault. Every fault is shown at its place, with its JSON
 //! pointer. `node` finds places in the text, `schema` and `rule` read the values there.
 
-mod node;
+pub(crate) mod node;
 mod read;
 mod rule;
 mod schema;
@@ -42,7 +42,8 @@ pub struct Faults {
     pub more: usize,
 }
 
-/// Whether a text is JSON: neither a native nor a ClassBench file can begin with a brace.
+/// Whether a text is a rule file as JSON: neither a native nor a ClassBench file can begin with a brace, and files of AWS
+/// are another format.
 pub fn is_json(text: &str) -> bool {
-    text.trim_start().starts_with('{')
+    text.trim_start().starts_with('{') && !crate::foreign::is_aws(text)
 }

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use super::Faults;
 use crate::hidden::visible;
+use crate::report::Span;
 
 /// Maximum number of characters of a line that a diagnostic shows.
 const MAX_TEXT: usize = 4096;
@@ -23,10 +24,10 @@ const MAX_WORD: usize = 48;
 const FEW: usize = 16;
 
 /// Text of one value, a part of the document.
-pub(super) type Node<'t> = &'t str;
+pub(crate) type Node<'t> = &'t str;
 
 /// Document, and its faults so far.
-pub(super) struct Doc<'t> {
+pub(crate) struct Doc<'t> {
     text: &'t str,
     /// Offset at which each line begins.
     lines: Vec<usize>,
@@ -36,7 +37,7 @@ pub(super) struct Doc<'t> {
 }
 
 /// Members of an object that were not taken yet.
-pub(super) struct Object<'t> {
+pub(crate) struct Object<'t> {
     node: Node<'t>,
     members: Vec<Member<'t>>,
     /// Names of members that were asked for, for messages.
@@ -51,7 +52,7 @@ struct Member<'t> {
 
 impl<'t> Doc<'t> {
     /// Returns the document and its root. A text that is not JSON has one fault.
-    pub(super) fn new(text: &'t str, cap: usize) -> Result<(Self, Node<'t>), Faults> {
+    pub(crate) fn new(text: &'t str, cap: usize) -> Result<(Self, Node<'t>), Faults> {
         let newlines = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(newlines).collect();
         let mut doc = Self { text, lines, faults: Vec::new(), more: 0, cap: cap.max(1) };
@@ -80,28 +81,35 @@ impl<'t> Doc<'t> {
     }
 
     /// Returns the line a node begins on, from 1.
-    pub(super) fn line(&self, node: Node<'t>) -> u32 {
+    pub(crate) fn line(&self, node: Node<'t>) -> u32 {
         let at = self.start(node);
         u32::try_from(self.lines.partition_point(|&start| start <= at)).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn is_good(&self) -> bool {
+    /// Returns the first line of a node, from where it begins.
+    pub(crate) fn span(&self, node: Node<'t>) -> Span {
+        let (start, line) = (self.start(node), self.line(node));
+        let end = start + node.find('\n').unwrap_or(node.len());
+        Span { line, line_start: self.lines[line as usize - 1], start, end }
+    }
+
+    pub(crate) fn is_good(&self) -> bool {
         self.faults.is_empty()
     }
 
     /// Returns the number of faults so far.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.faults.len() + self.more
     }
 
     /// Returns the faults, in order of lines.
-    pub(super) fn into_faults(mut self) -> Faults {
+    pub(crate) fn into_faults(mut self) -> Faults {
         self.faults.sort_by_key(|(at, _)| *at);
         Faults { faults: self.faults.into_iter().map(|(_, fault)| fault).collect(), more: self.more }
     }
 
     /// Notes a fault of a value and returns `None`.
-    pub(super) fn fault<T>(
+    pub(crate) fn fault<T>(
         &mut self,
         node: Node<'t>,
         what: impl fmt::Display,
@@ -118,7 +126,7 @@ impl<'t> Doc<'t> {
     }
 
     /// Returns a diagnostic about a value, with the place where it begins.
-    pub(super) fn about(&self, node: Node<'t>, what: impl fmt::Display, expected: Option<String>) -> Diagnostic {
+    pub(crate) fn about(&self, node: Node<'t>, what: impl fmt::Display, expected: Option<String>) -> Diagnostic {
         let at = self.start(node);
         let end = at + node.find('\n').unwrap_or(node.len());
         // For an object or a list, marking the opening bracket is enough.
@@ -182,7 +190,7 @@ impl<'t> Doc<'t> {
     }
 
     /// Returns the members of an object.
-    pub(super) fn object(&mut self, node: Node<'t>, what: &str) -> Option<Object<'t>> {
+    pub(crate) fn object(&mut self, node: Node<'t>, what: &str) -> Option<Object<'t>> {
         if !node.starts_with('{') {
             return self.fault(node, format_args!("{} is no {what}", shown(node)), "an object");
         }
@@ -206,7 +214,7 @@ impl<'t> Doc<'t> {
     }
 
     /// Returns the values of a list.
-    pub(super) fn list(&mut self, node: Node<'t>, what: &str) -> Option<Vec<Node<'t>>> {
+    pub(crate) fn list(&mut self, node: Node<'t>, what: &str) -> Option<Vec<Node<'t>>> {
         match items(node) {
             Ok(items) if node.starts_with('[') => Some(items),
             _ => self.fault(node, format_args!("{} is no {what}", shown(node)), "a list"),
@@ -214,14 +222,14 @@ impl<'t> Doc<'t> {
     }
 
     /// Returns a text; `expected` describes it for the message if there is another value.
-    pub(super) fn string(&mut self, node: Node<'t>, what: &str, expected: &str) -> Option<Cow<'t, str>> {
+    pub(crate) fn string(&mut self, node: Node<'t>, what: &str, expected: &str) -> Option<Cow<'t, str>> {
         match string(node) {
             Some(text) => Some(text),
             None => self.fault(node, format_args!("{} is no {what}", shown(node)), expected),
         }
     }
 
-    pub(super) fn boolean(&mut self, node: Node<'t>, what: &str) -> Option<bool> {
+    pub(crate) fn boolean(&mut self, node: Node<'t>, what: &str) -> Option<bool> {
         match node {
             "true" => Some(true),
             "false" => Some(false),
@@ -230,7 +238,7 @@ impl<'t> Doc<'t> {
     }
 
     /// Returns the value that belongs to the word at this place in `choices`.
-    pub(super) fn choice<T: Copy>(&mut self, node: Node<'t>, what: &str, choices: &[(&str, T)]) -> Option<T> {
+    pub(crate) fn choice<T: Copy>(&mut self, node: Node<'t>, what: &str, choices: &[(&str, T)]) -> Option<T> {
         let word = string(node);
         let found = choices.iter().find(|(name, _)| word.as_deref() == Some(name));
         if let Some(&(_, value)) = found {
@@ -244,14 +252,14 @@ impl<'t> Doc<'t> {
 
 impl<'t> Object<'t> {
     /// Returns the member of this name, if there is one that was not taken yet.
-    pub(super) fn take(&mut self, name: &'static str) -> Option<Node<'t>> {
+    pub(crate) fn take(&mut self, name: &'static str) -> Option<Node<'t>> {
         self.knows(&[name]);
         let at = self.members.iter().position(|member| member.key == name)?;
         Some(self.members.swap_remove(at).value)
     }
 
     /// Notes names of members that are known, whether they are taken or not.
-    pub(super) fn knows(&mut self, names: &[&'static str]) {
+    pub(crate) fn knows(&mut self, names: &[&'static str]) {
         for &name in names {
             if !self.known.contains(&name) {
                 self.known.push(name);
@@ -260,7 +268,7 @@ impl<'t> Object<'t> {
     }
 
     /// Returns the member of this name, which must be there.
-    pub(super) fn need(&mut self, doc: &mut Doc<'t>, name: &'static str) -> Option<Node<'t>> {
+    pub(crate) fn need(&mut self, doc: &mut Doc<'t>, name: &'static str) -> Option<Node<'t>> {
         let found = self.take(name);
         if found.is_none() {
             return doc.fault(self.node, format_args!("the member \"{name}\" is missing"), "");
@@ -268,17 +276,17 @@ impl<'t> Object<'t> {
         found
     }
 
-    pub(super) fn node(&self) -> Node<'t> {
+    pub(crate) fn node(&self) -> Node<'t> {
         self.node
     }
 
     /// Whether the object has a member of this name that was not taken yet.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.members.iter().any(|member| member.key == name)
     }
 
     /// Ends reading the object: members that were not taken are faults.
-    pub(super) fn finish(self, doc: &mut Doc<'t>) {
+    pub(crate) fn finish(self, doc: &mut Doc<'t>) {
         if self.members.is_empty() {
             return;
         }
@@ -300,7 +308,7 @@ fn or(names: &[String]) -> String {
 }
 
 /// Returns a value for messages, cut if it is long.
-pub(super) fn shown(node: &str) -> String {
+pub(crate) fn shown(node: &str) -> String {
     match node.as_bytes().first() {
         Some(b'{') => return "an object".into(),
         Some(b'[') => return "a list".into(),
@@ -312,7 +320,7 @@ pub(super) fn shown(node: &str) -> String {
     }
 }
 
-pub(super) fn string(node: Node<'_>) -> Option<Cow<'_, str>> {
+pub(crate) fn string(node: Node<'_>) -> Option<Cow<'_, str>> {
     if !node.starts_with('"') {
         return None;
     }

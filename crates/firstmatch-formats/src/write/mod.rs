@@ -53,6 +53,10 @@ pub fn write(file: &RuleFile, format: Format, out: &mut dyn Write) -> Result<(),
             Err(WriteError { faults: vec![fault], more: 0 })
         }
         Format::Ios => ios::file(file, out),
+        Format::Aws => {
+            let fault = Unwritable::new("security groups and network ACLs of AWS are only read");
+            Err(WriteError { faults: vec![fault], more: 0 })
+        }
         Format::Nxos => {
             let fault = Unwritable::new("access lists of NX-OS are only read");
             Err(WriteError { faults: vec![fault], more: 0 })

@@ -1,5 +1,7 @@
 //! Files of iptables: worked values, faults, views, and the unfolding against the definition.
 
+#[cfg(feature = "json")]
+mod aws;
 mod faults;
 mod ios;
 mod random;
