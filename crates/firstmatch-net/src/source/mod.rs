@@ -14,6 +14,7 @@ mod ahead;
 mod capture;
 mod cells;
 mod columns;
+mod decimal;
 mod error;
 mod flows;
 mod frames;

@@ -15,9 +15,11 @@ use firstmatch_core::Schema;
 use firstmatch_core::rule::FieldValues;
 use firstmatch_core::schema::{Field, IPV6_EXTENSIONS, Source};
 use firstmatch_formats::native::parse_value;
+use firstmatch_formats::{parse_ipv4, parse_ipv6};
 
 use super::cells::{Cell, Cells, separator};
 use super::columns::{Column, columns};
+use super::decimal::decimal;
 use super::lines::{Fault, Lines};
 use super::raw::Sniffed;
 use super::window::Window;
@@ -237,7 +239,31 @@ fn schema_of(cells: &Cells, schemas: &[Schema], columns: &[Column]) -> usize {
 }
 
 /// Reads a cell as the value of a field.
+#[inline]
 fn value_of(cell: &Cell<'_>, schema: &Schema, field: usize) -> Result<u128, Fault> {
+    match plain_value(cell.bytes, schema, field) {
+        Some(value) => Ok(value),
+        None => any_value(cell, schema, field),
+    }
+}
+
+/// Reads an address or the decimal number of a protocol or port, which most cells hold; `None` for any other text.
+#[inline]
+fn plain_value(text: &[u8], schema: &Schema, index: usize) -> Option<u128> {
+    let field = schema.fields().get(index)?;
+    match (field.source()?, field.width()) {
+        (Source::Src | Source::Dst | Source::Ipv4Src | Source::Ipv4Dst, 32) => parse_ipv4(text).map(u128::from),
+        (Source::Src | Source::Dst, 128) => parse_ipv6(text),
+        (Source::Proto | Source::IpProto | Source::SrcPort | Source::DstPort | Source::TpSrc | Source::TpDst, _) => {
+            let is_plain = text.len() == 1 || text.first() != Some(&b'0');
+            decimal(text).map(u128::from).filter(|&value| is_plain && value <= field.max())
+        }
+        _ => None,
+    }
+}
+
+/// Reads a cell in any of the notations of rules.
+fn any_value(cell: &Cell<'_>, schema: &Schema, field: usize) -> Result<u128, Fault> {
     let Ok(text) = std::str::from_utf8(cell.bytes) else {
         return Err(cell.fault("this is not UTF-8".to_owned(), "text in UTF-8"));
     };
@@ -280,5 +306,30 @@ impl fmt::Debug for Rows {
             .field("rows", &self.rows)
             .field("cut", &self.cut())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_values_are_those_of_rules() {
+        let numbers = (0..300u32).chain([9999, 65_535, 65_536, 1 << 24, u32::MAX]).map(|number| number.to_string());
+        let others =
+            ["", "-1", "007", "00", "0x6", "1.2.3", "1.2.3.4", "1.2.3.04", "::", "1::2", "::1.2.3.4", "tcp", "1 "];
+        let texts: Vec<String> = numbers.chain(others.map(str::to_owned)).collect();
+        let mut plain = 0;
+        for schema in [Schema::ipv4(), Schema::ipv6(), Schema::openflow()] {
+            for (index, text) in
+                (0..schema.fields().len()).flat_map(|index| texts.iter().map(move |text| (index, text)))
+            {
+                if let Some(value) = plain_value(text.as_bytes(), &schema, index) {
+                    assert_eq!(parse_value(&schema, index, text).ok(), Some(value), "{index} {text}");
+                    plain += 1;
+                }
+            }
+        }
+        assert!(plain > 2000, "{plain}");
     }
 }

@@ -15,7 +15,6 @@
 //! Rules that test an unknown field cannot decide such a row.
 
 mod columns;
-mod decimal;
 mod delimited;
 mod json;
 mod row;

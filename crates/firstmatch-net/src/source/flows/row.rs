@@ -5,9 +5,9 @@ use firstmatch_formats::native::protocol_number;
 use firstmatch_formats::{parse_ipv4, parse_ipv6};
 
 use super::super::cells::Cell;
+use super::super::decimal::decimal;
 use super::super::lines::Fault;
 use super::FlowFormat;
-use super::decimal::decimal;
 use crate::wire::FlowFields;
 
 /// Address of a flow.
