@@ -1,5 +1,6 @@
 //! Flow logs: values by hand for each format, and every fault in its place.
 
+mod garbage;
 mod json;
 
 use std::io::{Cursor, Write};
