@@ -17,6 +17,7 @@
 mod columns;
 mod delimited;
 mod json;
+mod protocols;
 mod row;
 mod sniff;
 mod values;

@@ -1,13 +1,13 @@
 //! Row of a flow log: its values as they stand there, and the headers of a packet of the flow.
 
 use firstmatch_core::schema::Family;
-use firstmatch_formats::native::protocol_number;
 use firstmatch_formats::{parse_ipv4, parse_ipv6};
 
 use super::super::cells::Cell;
 use super::super::decimal::decimal;
 use super::super::lines::Fault;
 use super::FlowFormat;
+use super::protocols::{self, Protocol};
 use crate::wire::FlowFields;
 
 /// Address of a flow.
@@ -31,14 +31,6 @@ impl Address {
             Self::V6(address) => address,
         }
     }
-}
-
-/// Protocol of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
-    Number(u8),
-    /// ICMP by name: 1 in IPv4, 58 in IPv6.
-    Icmp,
 }
 
 /// Number of flows, packets and bytes that a decision stands for.
@@ -133,7 +125,8 @@ impl RowValues {
         let byte = |port: u16| u8::try_from(port).ok();
         match (form, self.ports) {
             (IcmpInPorts::No, _) => self.icmp,
-            (IcmpInPorts::Nfdump, [_, both]) => [both.map(|both| (both >> 8) as u8), both.map(|both| both as u8)],
+            (IcmpInPorts::Nfdump, [_, Some(both)]) => [Some((both >> 8) as u8), Some(both as u8)],
+            (IcmpInPorts::Nfdump, [_, None]) => self.icmp,
             (IcmpInPorts::Zeek, [first, second]) => {
                 let (of_type, second) = (first.and_then(byte), second.and_then(byte));
                 let answer = of_type.and_then(|of_type| answer_to(of_type, family));
@@ -231,18 +224,10 @@ pub(super) fn protocol(cell: &Cell<'_>) -> Result<Option<Protocol>, Fault> {
     }
 }
 
+#[cold]
 fn protocol_by_name(cell: &Cell<'_>) -> Result<Option<Protocol>, Fault> {
-    let name = String::from_utf8_lossy(cell.bytes).to_ascii_lowercase();
-    Ok(Some(match &*name {
-        "icmp" => Protocol::Icmp,
-        "icmp6" | "ipv6-icmp" => Protocol::Number(58),
-        // Names by which logs say that they do not know it.
-        "unknown" | "unknown_transport" => return Ok(None),
-        name => match protocol_number(name) {
-            Some(number) => Protocol::Number(number),
-            None => return Err(bad(cell, "known protocol", "its number, or a name such as tcp, udp or icmp")),
-        },
-    }))
+    let expected = "its number, or a name such as tcp, udp or icmp";
+    protocols::by_name(cell.bytes).ok_or_else(|| bad(cell, "known protocol", expected))
 }
 
 /// Reads the TCP flags that AWS reports: all of them together, in decimal or in hexadecimal after `0x`.

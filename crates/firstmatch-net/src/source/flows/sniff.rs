@@ -23,7 +23,7 @@ pub(in super::super) fn format_of(prefix: &[u8]) -> Option<FlowFormat> {
     if has("srcaddr") && has("dstaddr") || has("pkt-srcaddr") && has("pkt-dstaddr") || is_aws_row(&words) {
         return Some(FlowFormat::Aws);
     }
-    let is_nfdump = has("sa") && has("da") && has("ts") || has("srcAddr") && has("dstAddr") && has("firstSeen");
+    let is_nfdump = has("sa") && has("da") && has("ts") || has("srcAddr") && has("dstAddr");
     is_nfdump.then_some(FlowFormat::Nfdump)
 }
 

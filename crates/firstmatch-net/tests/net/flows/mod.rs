@@ -337,6 +337,16 @@ fn nfdump_of_both_generations() {
     let new = "firstSeen,duration,proto,srcAddr,srcPort,dstAddr,dstPort,packets,bytes,bps,bpp,flows\n\
                2026-01-01 00:00:00.000,1.000,UDP,10.0.0.1,5353,224.0.0.251,5353,2,180,9,9,1\n";
     assert_eq!(read(new, FlowFormat::Nfdump), ["src 10.0.0.1 dst 224.0.0.251 proto 17 sport 5353 dport 5353 / 2 180"]);
+    // The columns that a format of the user's has, without the destination port.
+    let own = "srcAddr,dstAddr,proto,icmpTYpe,icmpCode,inPackets,inBytes,outPackets,outBytes\n\
+               10.0.0.1,10.0.0.2,ICMP,3,1,2,200,0,0\n10.0.0.1,10.0.0.2,EIGRP,0,0,2,200,0,0\n\
+               ::1,::2,IPIP,0,0,2,200,0,0\n";
+    let rows = [
+        "src 10.0.0.1 dst 10.0.0.2 proto 1 type 3 code 1 / 2 200",
+        "src 10.0.0.1 dst 10.0.0.2 proto 88 / 2 200",
+        "src ::1 dst ::2 proto ? sport ? dport ? type ? code ? flags ? / 2 200",
+    ];
+    assert_eq!(read(own, FlowFormat::Nfdump), rows);
     for flags in ["...AX.", "AP.SF?", "256", "0x1ff", "x"] {
         let (_, _, error) =
             all(flows(old.replace("....S.", flags).as_bytes(), FlowFormat::Nfdump, FlowOptions::default()));
