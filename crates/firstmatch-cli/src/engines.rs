@@ -77,9 +77,13 @@ pub(crate) fn serve(
             let lowered = lower_products(rules, schema, &loaded.expansion());
             lowered.is_ok_and(|lowered| lowered.region_count() > MOST_IN_LIST)
         });
-        let kind = if is_long { live::Kind::BitVector } else { live::Kind::Linear };
-        let strategy = live::Strategy::Force(kind);
-        config = live::Config { strategy, front: Some(front), ..live::Config::default() };
+        // Lists of IPv6 are one product over whole addresses alone.
+        let kinds = match is_long {
+            true => [live::Kind::BitVector, live::Kind::SetPairs],
+            false => [live::Kind::Linear; 2],
+        };
+        let [strategy, ipv6] = kinds.map(live::Strategy::Force);
+        config = live::Config { strategy, ipv6_strategy: Some(ipv6), front: Some(front), ..live::Config::default() };
     }
     // The packets come in batches that suit their source.
     let builder = Firewall::builder().live(config).expansion_limits(loaded.expansion());

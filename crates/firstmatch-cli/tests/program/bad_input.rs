@@ -122,6 +122,23 @@ fn limits_of_engines_are_named_by_what_raises_them() {
     }
 }
 
+/// Long lists of either family are served by every engine of products, whose tables would not fit as regions.
+#[test]
+fn long_lists_are_served_by_engines_of_products() {
+    let fixture = Fixture::new("long-lists");
+    let list = |prefix: &str| (1..2001).map(|n| format!("{prefix}{n:x}")).collect::<Vec<_>>().join(", ");
+    let hosts = |from: usize| (from..from + 4000).step_by(2).map(|n| format!("10.0.{}.{}", n / 256, n % 256));
+    let hosts = |from: usize| hosts(from).collect::<Vec<_>>().join(", ");
+    let ports = (0..20).map(|n| (50 * n + 1000).to_string()).collect::<Vec<_>>().join(", ");
+    for (src, dst) in [(hosts(0), hosts(8000)), (list("2001:db8:7::5:"), list("2001:db8:9::"))] {
+        fixture.write("lists.rules", format!("permit tcp src {{ {src} }} dst {{ {dst} }} dport {{ {ports} }}\n"));
+        for engine in ["linear", "bit_vector", "set_pairs", "decomposition", "npf", "rfc", "bitmap_rfc"] {
+            let shown = fixture.shown(&["classify", "lists.rules", "x.pcap", "--engine", engine]);
+            assert!(shown.contains("exit code 0"), "{engine}: {shown}");
+        }
+    }
+}
+
 #[test]
 fn bad_rules() {
     let fixture = Fixture::new("bad-rules");
