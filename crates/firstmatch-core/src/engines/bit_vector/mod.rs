@@ -53,8 +53,9 @@
 //! - The words are searched with vector instructions over many keys at once, not by hardware in parallel.
 //! - A key's groups are read whole. A summary of non-zero words, or leaving at the first hit, would need an
 //!   unpredictable branch. Its misprediction takes longer than the rest of a group.
-//! - By name ([`ENGINES`](super::registry::ENGINES)), a field of several words is first looked up as one number, if
-//!   lists would otherwise multiply word by word. For example, 2,000 IPv6 hosts are one set.
+//! - Built from the registry ([`ENGINES`](super::registry::ENGINES)), a field of several words is first looked up as one
+//!   number, if lists would otherwise multiply word by word. For example, 2,000 IPv6 hosts are one set. The base of rules
+//!   that change is not built so.
 
 mod build;
 mod lookup;

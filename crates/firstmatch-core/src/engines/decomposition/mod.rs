@@ -66,8 +66,9 @@
 //!   a value like any other.
 //! - Where a rule leaves a leading field of a group open, the paper's cross product explodes. Such a group is searched
 //!   field by field.
-//! - By name ([`ENGINES`](super::registry::ENGINES)), a field of several words is first looked up as one number, if
-//!   lists would otherwise multiply word by word. For example, 2,000 IPv6 hosts are one set.
+//! - Built from the registry ([`ENGINES`](super::registry::ENGINES)), a field of several words is first looked up as one
+//!   number, if lists would otherwise multiply word by word. For example, 2,000 IPv6 hosts are one set. The base of rules
+//!   that change is not built so.
 //! - Keys in flight on one thread stand for the paper's concurrent threads.
 //! - By default ([`Config::default`]): sparse vectors, merges that end once no rule is left, groups chosen by the
 //!   rules, and the sparsest vectors first.

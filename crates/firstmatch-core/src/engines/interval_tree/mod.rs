@@ -53,8 +53,8 @@
 //!   stay near the optimal ones even if larger values are hit more often.
 //! - Lists are intersected by search, up to the first rule that all words so far have: rules of the shortest list are
 //!   searched for in the others. The thesis does not say how it intersects.
-//! - By name ([`ENGINES`](super::registry::ENGINES)), a field of several words is first looked up as one number, if
-//!   lists would otherwise multiply word by word. For example, 2,000 IPv6 hosts are one set.
+//! - Built from the registry ([`ENGINES`](super::registry::ENGINES)), a field of several words is first looked up as one
+//!   number, if lists would otherwise multiply word by word. For example, 2,000 IPv6 hosts are one set.
 //! - An absent value is a value like any other, with its own interval if rules constrain the field.
 
 mod build;

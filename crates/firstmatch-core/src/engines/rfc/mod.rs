@@ -83,8 +83,8 @@
 //!   4.2). Its figure 4 takes all values below eight from the sub-table, where the last two are the address.
 //! - With shifts, the paper leaves illegal entries undefined. Ours have the value of the entry before, so that they
 //!   begin no run.
-//! - By name ([`ENGINES`](super::registry::ENGINES)), a field of several words is first looked up as one number, if
-//!   lists would otherwise multiply word by word. For example, 2,000 IPv6 hosts are one set.
+//! - Built from the registry ([`ENGINES`](super::registry::ENGINES)), a field of several words is first looked up as one
+//!   number, if lists would otherwise multiply word by word. For example, 2,000 IPv6 hosts are one set.
 //! - All tables are in one memory. [`Rfc::improve_in`] lets each thread do one stage of a lookup.
 
 mod build;
